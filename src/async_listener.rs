@@ -12,7 +12,7 @@
 //! other tasks run, since a listener may be ready at once.
 
 use crate::entry::Removed;
-use crate::primitives::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::primitives::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::primitives::queue::SegQueue;
 use crate::primitives::{Mutex, catch_user_panic, seeded};
 use crate::removal::RemovalCause;
@@ -73,6 +73,8 @@ pub struct AsyncListener<K, V> {
     limit: AtomicUsize,
     /// Calls of the listener that have panicked and were not counted yet.
     panics: AtomicU64,
+    /// Whether the desk has a notice that a cancelled driver was telling. Relaxed: a hint.
+    has_begun: AtomicBool,
 }
 
 /// What goes from one driver to the next.
@@ -81,10 +83,10 @@ struct Desk {
     is_taken: bool,
     /// Operations that wait, and of which one drives if the desk is free.
     waiting: usize,
-    /// Whether a call that is to tell all has left that to the driver, which then goes on beyond
-    /// its share, and so does the next one if it is cancelled. (That call does not wait: a
+    /// How many notices a call that is to tell all has left to the driver, which then goes on
+    /// beyond its share, and so does the next one if it is cancelled. (That call does not wait: a
     /// listener may await it.)
-    owes_all: bool,
+    owes: usize,
     /// The notice that a cancelled driver was telling.
     begun: Option<ListenerFuture>,
 }
@@ -101,6 +103,7 @@ impl<K, V> AsyncListener<K, V> {
             waiters: Waiters::new(),
             limit: AtomicUsize::new(0),
             panics: AtomicU64::new(0),
+            has_begun: AtomicBool::new(false),
         }
     }
 
@@ -114,6 +117,13 @@ impl<K, V> AsyncListener<K, V> {
     /// approximate while other threads deliver.
     pub fn backlog(&self) -> &Arc<AtomicUsize> {
         &self.backlog
+    }
+
+    /// Whether an operation has nothing to tell. It takes no lock.
+    pub fn is_idle(&self) -> bool {
+        self.queue.is_empty()
+            && !self.has_begun.load(Ordering::Relaxed)
+            && self.panics.load(Ordering::Relaxed) == 0
     }
 
     pub fn push(&self, removed: Removed<K, V>) {
@@ -140,7 +150,7 @@ impl<K: Clone, V: Clone> AsyncListener<K, V> {
     pub async fn drive(&self, share: Share) {
         let mut told = 0;
         // A cancelled driver may have left the future of its notice.
-        while !self.queue.is_empty() || self.desk.lock().begun.is_some() {
+        while !self.queue.is_empty() || self.has_begun.load(Ordering::Relaxed) {
             if let Some(driver) = self.take_desk(share) {
                 if driver.tell(share, &mut told).await {
                     return;
@@ -165,10 +175,11 @@ impl<K: Clone, V: Clone> AsyncListener<K, V> {
     fn take_desk(&self, share: Share) -> Option<Driver<'_, K, V>> {
         let mut desk = self.desk.lock();
         if desk.is_taken {
-            desk.owes_all |= matches!(share, Share::All);
+            desk.owes = if matches!(share, Share::All) { self.queue.len() } else { desk.owes };
             return None;
         }
         desk.is_taken = true;
+        self.has_begun.store(false, Ordering::Relaxed);
         Some(Driver { listener: self, begun: desk.begun.take(), has_left: false })
     }
 }
@@ -230,8 +241,8 @@ impl<K: Clone, V: Clone> Driver<'_, K, V> {
     fn leaves(&mut self, goes_on: bool) -> bool {
         let mut desk = self.listener.desk.lock();
         let is_relieved = desk.waiting > 0 && !seeded("drivers-are-not-relieved");
-        desk.owes_all &= !self.listener.queue.is_empty();
-        self.has_left = is_relieved || !(goes_on || desk.owes_all);
+        self.has_left = is_relieved || !(goes_on || desk.owes > 0);
+        desk.owes = desk.owes.saturating_sub(1).min(self.listener.queue.len());
         desk.is_taken = !self.has_left;
         self.has_left
     }
@@ -280,7 +291,9 @@ impl<K, V> Drop for Driver<'_, K, V> {
             let mut desk = self.listener.desk.lock();
             desk.is_taken = false;
             desk.begun = self.begun.take();
-            desk.owes_all &= desk.begun.is_some() || !self.listener.queue.is_empty();
+            self.listener.has_begun.store(desk.begun.is_some(), Ordering::Relaxed);
+            desk.owes =
+                desk.owes.min(self.listener.queue.len() + usize::from(desk.begun.is_some()));
         }
         self.listener.waiters.wake();
     }

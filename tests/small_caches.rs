@@ -1,11 +1,13 @@
 //! A small cache takes little memory: a program may have one for each of its tenants. What grows
-//! with the number of hardware threads grows only where threads write.
+//! with the number of hardware threads grows only where threads write. A read allocates nothing.
 #![cfg(not(cortado_loom))]
 
 mod common;
 
-use common::audited::{Audited, audited};
+use common::audited::{Audited, audited, tasks_audited};
+use cortado::future::{self, FutureExt};
 use cortado::{Cache, Expiry};
+use pollster::block_on;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::process::Command;
@@ -15,6 +17,8 @@ thread_local! {
     /// The bytes that this thread has allocated and not freed. They are those of the cache, whose
     /// passes all run on this thread.
     static BYTES: Cell<isize> = const { Cell::new(0) };
+    /// How often this thread has allocated.
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
 }
 
 struct Counting;
@@ -28,6 +32,7 @@ fn count(bytes: isize) {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
+        let _ = ALLOCATIONS.try_with(|all| all.set(all.get() + 1));
         // SAFETY: the caller's promise, handed on.
         unsafe { System.alloc(layout) }
     }
@@ -113,5 +118,33 @@ fn a_dropped_cache_gives_its_memory_back() {
         // What waits for its grace period is that of a cache or two.
         let left = BYTES.get() - before;
         assert!(left < 4 * of_ten, "{name}: {left} bytes are left of 100 caches of {of_ten}");
+    }
+}
+
+/// Also by a task, and beside a listener that awaits and has nothing to do.
+#[test]
+fn a_read_allocates_nothing() {
+    let of_tasks = [
+        tasks_audited(future::Cache::builder().max_capacity(1_000).build()),
+        tasks_audited(
+            future::Cache::builder()
+                .max_capacity(1_000)
+                .async_eviction_listener(|_, _, _| async {}.boxed())
+                .build(),
+        ),
+    ];
+    for cache in of_tasks {
+        block_on(cache.insert(1_u64, 1_u64));
+        block_on(cache.run_pending_tasks());
+        let allocations = block_on(async {
+            // The first may make a stripe of the read buffer.
+            assert_eq!(cache.get(&1).await, Some(1));
+            let before = ALLOCATIONS.get();
+            for _ in 0..1_000 {
+                assert_eq!(cache.get(&1).await, Some(1));
+            }
+            ALLOCATIONS.get() - before
+        });
+        assert_eq!(allocations, 0);
     }
 }

@@ -25,10 +25,11 @@ pub type Attempt<T> = Result<(T, Option<(Packed, Timestamp)>), Obstacle>;
 impl<K, V, S> Engine<K, V, S> {
     /// The load or computation of the key, if one is registered, and the version of the board at
     /// which that was true.
-    pub fn flight_of<Q>(&self, hash: Hash32, key: &Q) -> (Version, Option<Arc<Flight>>)
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
+    pub fn flight_of<Q: Equivalent<K> + ?Sized>(
+        &self,
+        hash: Hash32,
+        key: &Q,
+    ) -> (Version, Option<Arc<Flight>>) {
         let (version, flights) = self.core.flights.shard(hash).snapshot(hash);
         let same = |flight: &Arc<Flight>| {
             key.equivalent(self.pool.handle(flight.key_node().clone()).key())
@@ -38,10 +39,11 @@ impl<K, V, S> Engine<K, V, S> {
 
     /// Before a write of the key: waits for a computation of it, overtakes a load of it. The caller
     /// must hold no epoch guard, because it may wait next.
-    pub fn clearance_for_write<Q>(&self, hash: Hash32, key: &Q) -> Step<Clearance<'static>>
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
+    pub fn clearance_for_write<Q: Equivalent<K> + ?Sized>(
+        &self,
+        hash: Hash32,
+        key: &Q,
+    ) -> Step<Clearance<'static>> {
         match self.flight_of(hash, key) {
             (version, None) => Step::Done(Clearance::Seen(version)),
             (_, Some(flight)) if flight.kind() == FlightKind::Exclusive => Step::Wait(flight),
@@ -55,14 +57,11 @@ impl<K, V, S> Engine<K, V, S> {
     /// Before a change of the entry's lifetime: waits for a computation of the key, leaves a load
     /// of it alone. If the change ends the entry, it is a removal, which overtakes a reload. The
     /// caller must hold no epoch guard.
-    pub fn clearance_for_lifetime<Q>(
+    pub fn clearance_for_lifetime<Q: Equivalent<K> + ?Sized>(
         &self,
         (hash, key): (Hash32, &Q),
         ends: impl FnOnce() -> bool,
-    ) -> Step<Clearance<'static>>
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
+    ) -> Step<Clearance<'static>> {
         match self.flight_of(hash, key) {
             (_, Some(flight)) if flight.kind() == FlightKind::Exclusive => Step::Wait(flight),
             (version, Some(reload)) if reload.kind() == FlightKind::Reload && ends() => {
@@ -78,7 +77,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// search is exact. The event is recorded without the guard, which a pass or a yield would hold
     /// for long.
     #[inline(always)]
-    pub fn step_write<Q, T>(
+    pub fn step_write<Q: Equivalent<K> + ?Sized, T>(
         &self,
         (hash, key): (Hash32, &Q),
         clearance: &mut Clearance<'static>,
@@ -87,10 +86,7 @@ impl<K, V, S> Engine<K, V, S> {
             (Search<'g>, Option<NodeRef<'g, K, V>>),
             Clearance<'static>,
         ) -> Attempt<T>,
-    ) -> Step<T>
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
+    ) -> Step<T> {
         let mut exact = false;
         loop {
             let guard = crate::epoch::pin();
@@ -119,10 +115,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// of the key's entry. A load that has no entry to share goes on, unless the key has no
     /// entry any more: that was a removal.
     #[cold]
-    pub fn overtake_load<Q>(&self, hash: Hash32, key: &Q)
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
+    pub fn overtake_load<Q: Equivalent<K> + ?Sized>(&self, hash: Hash32, key: &Q) {
         let Some(flight) = self.flight_of(hash, key).1 else { return };
         let is_load = matches!(flight.kind(), FlightKind::Load | FlightKind::Queued);
         let is_removed = || is_load && self.find(&crate::epoch::pin(), hash, key).is_none();
@@ -134,15 +127,12 @@ impl<K, V, S> Engine<K, V, S> {
     /// Takes the key exclusively: for a computation, a repeated insert or a conditional removal.
     /// Waits for others that have the key exclusively, and for loads unless `on_load` is
     /// [`OnLoad::Overtake`]. `share` gives a count on a node with the key.
-    pub fn acquire_key<Q>(
+    pub fn acquire_key<Q: Equivalent<K> + ?Sized>(
         &self,
         (hash, key): (Hash32, &Q),
         share: &dyn Fn() -> RawHandle,
         on_load: OnLoad,
-    ) -> Step<FlightGuard>
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
+    ) -> Step<FlightGuard> {
         loop {
             match self.flight_of(hash, key) {
                 (_, Some(other)) if self.core.dismiss_overtaken(hash, &other, on_load) => {}

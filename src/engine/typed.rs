@@ -37,6 +37,9 @@ pub trait Tell: Send + Sync {
     /// Of a writer with a limit, it also waits until no more notices than that wait.
     fn tell(&self, share: Share) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 
+    /// Whether there is nothing to tell.
+    fn is_idle(&self) -> bool;
+
     /// How many calls of the listener have panicked since the last time.
     fn take_panics(&self) -> u64;
 }
@@ -48,6 +51,10 @@ where
 {
     fn tell(&self, share: Share) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(self.drive(share))
+    }
+
+    fn is_idle(&self) -> bool {
+        self.is_idle()
     }
 
     fn take_panics(&self) -> u64 {

@@ -108,7 +108,7 @@ macro_rules! operations {
         pub async fn or_insert_with_if(
             self,
             init: impl Future<Output = V>,
-            mut replace_if: impl FnMut(&V) -> bool + Send,
+            mut replace_if: impl FnMut(&V) -> bool,
         ) -> Entry<K, V> {
             let loader = pin!(Some(init));
             let condition = move |_: &K, value: &V| replace_if(value);

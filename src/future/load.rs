@@ -52,7 +52,7 @@ where
         &self,
         key: K,
         init: impl Future<Output = V>,
-        mut replace_if: impl FnMut(&V) -> bool + Send,
+        mut replace_if: impl FnMut(&V) -> bool,
     ) -> V
     where
         V: Clone,
@@ -184,11 +184,10 @@ where
         F: Future<Output = I>,
         V: Clone,
     {
-        let answers = self
-            .engine()
-            .load_many_async(keys, loader, |made| Ok::<_, Infallible>(loaded(made)))
-            .await;
-        self.tell().await;
+        let into_result = |made| Ok::<_, Infallible>(loaded(made));
+        let (answers, wrote_nothing) =
+            self.engine().load_many_async(keys, loader, into_result).await;
+        self.tell_unless(wrote_nothing).await;
         answers.unwrap_or_else(|never| match *never {})
     }
 
@@ -207,9 +206,9 @@ where
         F: Future<Output = Result<I, E>>,
         V: Clone,
     {
-        let answers =
+        let (answers, wrote_nothing) =
             self.engine().load_many_async(keys, loader, |result| result.map(loaded)).await;
-        self.tell().await;
+        self.tell_unless(wrote_nothing).await;
         answers
     }
 
@@ -244,11 +243,7 @@ where
         V: Clone,
     {
         let (loaded, wrote_nothing) = self.engine().load_refreshing_async(key, loader).await;
-        if wrote_nothing {
-            self.tell_listeners().await;
-        } else {
-            self.tell().await;
-        }
+        self.tell_unless(wrote_nothing).await;
         R::shared(loaded.map(Entry::into_value))
     }
 

@@ -167,8 +167,9 @@ where
         V: Clone,
     {
         let loader = |keys: &[&K]| self.loader.load_many(keys.iter().copied().cloned().collect());
-        let answers = self.cache.engine().load_many_async(keys, loader, |made| made).await;
-        self.cache.tell().await;
+        let (answers, wrote_nothing) =
+            self.cache.engine().load_many_async(keys, loader, |made| made).await;
+        self.cache.tell_unless(wrote_nothing).await;
         answers
     }
 

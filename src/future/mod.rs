@@ -27,7 +27,7 @@
 //! listener included, on the thread that polls it. Reads wait for no other operation, so the future
 //! of [`Cache::get`] is ready at the first poll. Only a listener that awaits
 //! ([`async_eviction_listener`](CacheBuilder::async_eviction_listener)) can keep a read waiting:
-//! for one call of it.
+//! for one call of it, and for those that `run_pending_tasks` or `close` has left to the read.
 //!
 //! A *synchronous* write blocks its thread while a computation of its key runs. A synchronous load
 //! or computation also blocks while a load of its key runs. Synchronous reads never wait. On a
@@ -167,6 +167,11 @@ where
         if self.engine().tells_after_write() {
             self.tell_and_hold_back().await;
         }
+    }
+
+    /// The end of a load, which is a read if it `wrote_nothing`.
+    async fn tell_unless(&self, wrote_nothing: bool) {
+        if wrote_nothing { self.tell_listeners().await } else { self.tell().await }
     }
 
     /// Awaits the asynchronous listeners. It does not wait for a receiver, which may be the caller.

@@ -45,27 +45,27 @@ where
     {
         let mut telling = Telling(None);
         poll_fn(move |context| {
-            if self.engine().tells_after_read() {
-                return self.poll_get(key, &mut telling, context);
+            if let Some(told) = &mut telling.0 {
+                return told.1.as_mut().poll(context).map(|()| told.0.take());
             }
-            // The result never is in the future's state.
-            Poll::Ready(self.cache.get(key))
+            let result = self.cache.get(key);
+            if !self.engine().tells_after_read() {
+                // The result never is in the future's state.
+                return Poll::Ready(result);
+            }
+            self.poll_telling(result, &mut telling, context)
         })
     }
 
     #[cold]
-    fn poll_get<'a, Q>(
+    fn poll_telling<'a>(
         &'a self,
-        key: &Q,
+        result: Option<V>,
         telling: &mut Telling<'a, V>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<V>>
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-        V: Clone,
-    {
-        let begin = || Box::new((self.cache.get(key), self.tell_boxed(Share::Reader)));
-        let (result, listeners) = &mut **telling.0.get_or_insert_with(begin);
+    ) -> Poll<Option<V>> {
+        let told = (result, self.tell_boxed(Share::Reader));
+        let (result, listeners) = &mut **telling.0.insert(Box::new(told));
         listeners.as_mut().poll(context).map(|()| result.take())
     }
 

@@ -141,6 +141,14 @@ impl<T> Core<T> {
         Some(self.slab.remove_named(id.slot())?.2)
     }
 
+    /// Follows a clock that has gone back to `now`.
+    pub fn rewind(&mut self, now: u64) {
+        let tick = self.slab.tick_of(now);
+        if tick < self.wheel.clock() {
+            self.wheel.rewind(&self.slab, tick);
+        }
+    }
+
     /// Hands out the next item that is due at `now`. It has left the wheel, and is still in its
     /// slot. Takes one from `budget` for each item it looks at.
     pub fn poll(&mut self, now: u64, budget: &mut u32) -> Poll {

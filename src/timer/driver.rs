@@ -94,7 +94,7 @@ fn park(shared: &Shared, pace: Pace, last: &mut Option<Look>) -> bool {
     let is_drained = matches!(jobs.stopping, Some(Stopping::Drain(end)) if end <= now);
     if is_drained && jobs.awaited_by > 0 {
         // Whoever waits for the end of the drain ends it.
-        until = u64::MAX;
+        until = jobs.core.next_deadline().unwrap_or(u64::MAX);
     }
     until = until.min(jobs.wake_tasks_at);
     if until <= now {

@@ -39,11 +39,10 @@ use std::time::{Duration, Instant};
 ///
 /// # Promises
 ///
-/// * A job never starts early, except by [`Stop::FireAll`] and [`Unfired::run`], or after the clock
-///   has gone back: a job that is added then, and is due before the latest time the clock has
-///   shown, starts at once. A job is handed to the executor at its time, rounded up to a whole
-///   tick. Zero and past delays run at the next wake-up, never inside the caller. A delay of more
-///   than some 250 years means never.
+/// * A job never starts early, except by [`Stop::FireAll`] and [`Unfired::run`]. After a clock of
+///   yours was set back, jobs are late by its reading, not early. A job is handed to the executor
+///   at its time, rounded up to a whole tick. Zero and past delays run at the next wake-up, never
+///   inside the caller. A delay of more than some 250 years means never.
 /// * A job never overlaps itself. A run that comes due while another one of its series is in
 ///   progress waits for the end of that.
 /// * A job that panics harms no other job. Its series goes on, or ends
@@ -115,7 +114,7 @@ impl Timer {
         delay: Duration,
         job: impl FnOnce(&Run) + Send + 'static,
     ) -> Result<Handle, TimerError> {
-        let deadline = after(self.shared().scale.now(), delay);
+        let deadline = || after(self.shared().scale.now(), delay);
         self.insert(deadline, Plan::Once, Body::Once(Box::new(job)))
     }
 
@@ -142,8 +141,11 @@ impl Timer {
         instant: Instant,
         job: impl FnOnce(&Run) + Send + 'static,
     ) -> Result<Handle, TimerError> {
-        let deadline = self.shared().scale.of_instant(instant);
-        self.insert(deadline, Plan::Once, Body::Once(Box::new(job)))
+        self.insert(
+            || self.shared().scale.of_instant(instant),
+            Plan::Once,
+            Body::Once(Box::new(job)),
+        )
     }
 
     /// Runs a job at a fixed rate: one period from now, and then at every multiple of the period.
@@ -279,7 +281,7 @@ impl Timer {
             plan.next(Ran { runs: 0, planned: now, now }, &self.shared().scale)
         });
         if let Ok(Some(first)) = first {
-            return self.insert(first, plan, body);
+            return self.insert(|| first, plan, body);
         }
         // Their destructors may panic.
         drop_user_code(plan);
@@ -289,7 +291,7 @@ impl Timer {
 
     pub(super) fn insert(
         &self,
-        deadline: u64,
+        deadline: impl FnOnce() -> u64,
         plan: Plan,
         body: Body,
     ) -> Result<Handle, TimerError> {

@@ -46,8 +46,7 @@ pub struct Jobs {
     /// The driver sleeps until this instant.
     pub parked_until: u64,
     pub stopping: Option<Stopping>,
-    /// So many callers wait for the end of the timer. One of them takes the jobs that did not
-    /// fire.
+    /// So many callers wait for the timer's end. One of them takes the jobs that did not fire.
     pub awaited_by: usize,
     /// Those of them that are tasks.
     pub tasks: Wakers,
@@ -202,8 +201,16 @@ impl Shared {
     }
 
     /// Accepts a job, whose first run is due at `deadline`.
-    pub fn insert(&self, deadline: u64, plan: Plan, body: Body) -> Result<TimerId, TimerError> {
-        let entry = Entry::new(deadline, plan, body);
+    pub fn insert(
+        &self,
+        deadline: impl FnOnce() -> u64,
+        plan: Plan,
+        body: Body,
+    ) -> Result<TimerId, TimerError> {
+        let mut entry = Entry::new(0, plan, body);
+        // The clock may panic: the entry catches what the job's destructor does then.
+        entry.planned = deadline();
+        let deadline = entry.planned;
         let jobs = self.jobs.lock();
         let refused = if jobs.stopping.is_some() && !seeded("timer-accepts-after-the-end") {
             Some(TimerError::Stopped)
@@ -223,7 +230,6 @@ impl Shared {
     /// Calls `errand` with `value` on the driver's thread, `delay` from now.
     ///
     /// # Errors
-    ///
     /// Returns the value if the timer was cancelled, and nobody polls the futures that still run.
     pub fn errand<T: Send + 'static>(
         &self,
@@ -231,11 +237,10 @@ impl Shared {
         value: T,
         errand: impl FnOnce(T) + Send + 'static,
     ) -> Result<(), T> {
-        // If the clock panics, the errand is due at once. Passing the panic on would lose it.
-        let now = catch_user_panic(|| self.scale.now());
-        // From the start of this tick on: without a delay the errand is due at once, also if the
-        // clock stands still.
-        let deadline = now.map_or(0, |now| after(now - now % self.tick, delay));
+        // Without a delay it is due at once, whatever this thread's clock says. Passing a panic of
+        // the clock on would lose it.
+        let later = || after(self.scale.now(), delay);
+        let deadline = if delay.is_zero() { 0 } else { catch_user_panic(later).unwrap_or(0) };
         let jobs = self.jobs.lock();
         if jobs.stopping == Some(Stopping::Cancel) && !jobs.are_runs_polled() {
             return Err(value);
@@ -296,9 +301,11 @@ impl Shared {
         let is_timeless = matches!(before, Some(Stopping::Cancel | Stopping::FireAll));
         let now = if is_timeless { u64::MAX } else { self.scale.now() };
         let mut jobs = self.jobs.lock();
+        jobs.core.rewind(now);
         let now = match jobs.stopping {
-            None => now,
-            Some(Stopping::Drain(end)) => now.min(end),
+            // `begin` holds back what is late for a drain that somebody awaits.
+            Some(Stopping::Drain(end)) if jobs.awaited_by == 0 => now.min(end),
+            None | Some(Stopping::Drain(_)) => now,
             // After a cancellation only errands are left.
             Some(Stopping::FireAll | Stopping::Cancel) => u64::MAX,
         };
@@ -320,8 +327,7 @@ impl Shared {
         has_more
     }
 
-    /// The present, or `other` if the user's clock panics: such a panic must not lose a job that
-    /// has left the wheel.
+    /// The present, or `other` if the user's clock panics, which must lose no job.
     pub fn now_or(&self, other: u64) -> u64 {
         catch_user_panic(|| self.scale.now()).unwrap_or(other)
     }

@@ -46,7 +46,7 @@ impl Timer {
         delay: Duration,
         job: impl FnOnce(Run) -> F + Send + 'static,
     ) -> Result<Handle, TimerError> {
-        let deadline = after(self.shared().scale.now(), delay);
+        let deadline = || after(self.shared().scale.now(), delay);
         self.insert(deadline, Plan::Once, Body::once_task(job))
     }
 
@@ -60,8 +60,7 @@ impl Timer {
         instant: Instant,
         job: impl FnOnce(Run) -> F + Send + 'static,
     ) -> Result<Handle, TimerError> {
-        let deadline = self.shared().scale.of_instant(instant);
-        self.insert(deadline, Plan::Once, Body::once_task(job))
+        self.insert(|| self.shared().scale.of_instant(instant), Plan::Once, Body::once_task(job))
     }
 
     /// [`every`](Self::every) for an async job. A run lasts until its future ends.

@@ -327,6 +327,8 @@ impl<T> DelayQueue<T> {
             self.awaited = self.queue.next_deadline();
             if !self.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
                 self.waker = Some(context.waker().clone());
+                // The old one may belong to a runtime that stands still.
+                self.sleep = None;
             }
             let Some(until) = self.awaited else { return Poll::Ready(None) };
             if self.poll_sleep(until, context).is_pending() {

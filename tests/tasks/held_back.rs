@@ -1,7 +1,7 @@
 //! Tasks that wait for deliveries: for the limit of waiting notifications, and for the end of a
 //! delivery by a thread. They wait by their wakers.
 
-use crate::common::audited::{TasksAudited, tasks_audited};
+use crate::common::audited::{TasksAudited, tasks_audited, tasks_loading_audited};
 use crate::common::must_end;
 use crate::common::noted::eventually;
 use crate::hand::{Gate, Task, at_once, pends};
@@ -305,4 +305,61 @@ fn a_refreshing_load_that_reloads_is_held_back() {
             assert_eq!(held.end(), 9);
         }
     });
+}
+
+/// All keys are there, so nothing is written.
+#[test]
+fn a_bulk_load_that_finds_all_values_is_not_held_back() {
+    let builder = Cache::builder().removals(true).notification_limit(0, Overflow::Wait);
+    let cache = tasks_audited(builder.build());
+    (0..3).for_each(|value| at_once(cache.insert(1_u64, value)));
+    let _removals = cache.removals().unwrap();
+    let none = |_: &[&u64]| std::future::ready(Vec::<(u64, u64)>::new());
+    assert_eq!(at_once(cache.get_many_with([1], none)), [Some(2)]);
+    let none = |_: &[&u64]| std::future::ready(Ok::<_, ()>(Vec::<(u64, u64)>::new()));
+    assert_eq!(at_once(cache.try_get_many_with([1], none)), Ok(vec![Some(2)]));
+}
+
+#[test]
+fn a_loop_that_receives_may_read_many() {
+    let builder = Cache::builder().removals(true).notification_limit(1, Overflow::Wait);
+    let load = |n: u64| async move { Ok::<_, ()>(Loaded::new(n)) };
+    let cache = tasks_loading_audited(builder.build_with_loader(load));
+    let mut removals = cache.removals().unwrap();
+    for value in 0..5 {
+        // Writers that wait, and are dropped: the writes have happened.
+        Task::new(cache.insert(1, value)).poll();
+    }
+    let mut receives = Task::new(async {
+        for _ in 0..3 {
+            removals.recv().await.unwrap();
+            assert_eq!(cache.get_many([1]).await, Ok(vec![Some(4)]));
+        }
+    });
+    receives.run();
+}
+
+#[test]
+fn a_writer_beyond_the_limit_lets_other_tasks_run() {
+    let told = Arc::new(AtomicUsize::new(0));
+    let tells = Arc::clone(&told);
+    let builder = Cache::builder().notification_limit(LIMIT, Overflow::Wait);
+    let builder = builder.removal_listener(move |_| _ = tells.fetch_add(1, SeqCst));
+    let cache = tasks_audited(builder.build());
+    let mut task = Task::new(async {
+        let many = async {
+            for n in 0..20_000 {
+                cache.insert(1, n).await;
+            }
+            0
+        };
+        cache.get_with(0, many).await
+    });
+    let (mut most, mut before) = (0, 0);
+    while !task.poll() {
+        let now = told.load(SeqCst);
+        (most, before) = (most.max(now - before), now);
+    }
+    assert!(told.load(SeqCst) > 19_000, "{} were told", told.load(SeqCst));
+    assert!((1..1000).contains(&most), "{most} calls of the listener in one poll");
 }

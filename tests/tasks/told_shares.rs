@@ -1,13 +1,14 @@
 //! How much of what waits an operation tells a listener that awaits, and what the end tells.
 
-use crate::common::audited::tasks_audited;
+use crate::common::audited::{TasksAudited, tasks_audited};
 use crate::common::must_end;
 use crate::hand::{Boxed, Gate, Task, at_once, pends};
 use crate::listeners::{Log, Shared, cache, cache_of_user, noting};
 use cortado::future::{Cache, FutureExt};
 use cortado::{Overflow, RemovalCause};
 use pollster::block_on;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Weak};
 
 /// A cache whose listener notes what it is told when the gate is open.
 fn gated(log: &Log, gate: &Gate) -> Shared {
@@ -256,4 +257,30 @@ fn a_notice_that_leaves_no_room_wakes_no_writer() {
         waiting.into_iter().for_each(Task::end);
         assert_eq!(log.values().len(), 10);
     });
+}
+
+/// Each notice is followed by another, and a call that is to tell all has left them to the read.
+#[test]
+fn a_read_ends_though_removals_go_on() {
+    let told = Arc::new(AtomicUsize::new(0));
+    let tells = Arc::clone(&told);
+    let cache = Arc::new_cyclic(|weak: &Weak<TasksAudited<u64, u64>>| {
+        let weak = weak.clone();
+        let listener = move |_, _, _| {
+            let (weak, told) = (weak.clone(), Arc::clone(&tells));
+            async move {
+                pends(1).await;
+                told.fetch_add(1, SeqCst);
+                // As other threads do meanwhile.
+                weak.upgrade().unwrap().sync().insert(1, 0);
+            }
+            .boxed()
+        };
+        tasks_audited(Cache::builder().async_eviction_listener(listener).build())
+    });
+    (0..4).for_each(|value| cache.sync().insert(1, value));
+    let mut read = Task::waiting(async { cache.get(&1).await });
+    at_once(cache.run_pending_tasks());
+    let polls = (0..1000).take_while(|_| !read.poll()).count();
+    assert!(polls < 100, "{} removals told by a read", told.load(SeqCst));
 }

@@ -412,3 +412,27 @@ fn a_job_that_came_too_late_is_handed_out_once() {
     assert!(budget > 900, "{budget} of 1000 are left");
     assert_eq!(timer.stats().fired, 0);
 }
+
+/// The end of a drain that somebody keeps, and does not poll, holds back no future that runs.
+#[test]
+fn a_drain_that_is_not_polled_lets_running_futures_end() {
+    must_end(|| {
+        let timer = Timer::builder().run_here().start().unwrap();
+        let (gate, (sender, told), (begins, begun)) = (Gate::default(), channel(), channel());
+        let inner = gate.clone();
+        let job = timer.after_async(Duration::ZERO, move |_| async move {
+            begins.send(()).unwrap();
+            inner.pass().await;
+            sender.send(()).unwrap();
+        });
+        job.unwrap().detach();
+        begun.recv().unwrap();
+        let mut end = Box::pin(timer.shutdown_async(Stop::Drain(20 * MS)));
+        assert!(end.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        // Its limit is over.
+        std::thread::sleep(60 * MS);
+        gate.open();
+        told.recv().unwrap();
+        drop(end);
+    });
+}

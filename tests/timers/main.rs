@@ -11,6 +11,7 @@
 //! * [`operations`]: delayed operations.
 //! * [`hostile`]: jobs, executors, clocks and destructors that do what nobody should.
 //! * [`panics`]: keys, operations, jobs and schedules whose destructors or clones panic.
+//! * [`clocks`]: clocks that go back, or give a wrong reading.
 //! * [`chaos`]: random programs whose code panics, or calls the timer.
 //! * [`systems`]: what users of other systems do with them.
 //! * [`examples`]: the programs of `examples/timers`, on the [`stage`] of a manual clock.
@@ -22,6 +23,7 @@ mod common;
 mod awaited;
 mod cases;
 mod chaos;
+mod clocks;
 mod ends;
 mod examples;
 #[path = "../wheel/facts.rs"]

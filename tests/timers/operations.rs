@@ -6,7 +6,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 const NO_TIMEOUT: Duration = Duration::MAX;
@@ -392,4 +392,25 @@ fn each_operation_ends_once_in_any_race() {
         assert_eq!(Arc::strong_count(&op), 1, "nothing holds it");
     }
     crate::common::crowd::counted(3 * rounds as u64, "operations");
+}
+
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+#[test]
+fn a_watch_that_is_dropped_does_not_wake_its_own_task() {
+    let bench = Bench::new();
+    let ops = DelayedOps::new(&bench.timer);
+    let woken = Arc::new(Woken::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    let mut watched = Box::pin(ops.watch([1], NO_TIMEOUT).unwrap());
+    assert!(watched.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    drop(watched);
+    assert_eq!((woken.0.load(SeqCst), Arc::strong_count(&woken)), (0, 2), "and keeps no waker");
 }

@@ -3,13 +3,15 @@
 
 use crate::jobs::{Bench, MS};
 use crate::tasks::Gate;
-use cortado::timer::{DelayedOp, DelayedOps, Missed, Next, Schedule, Stop, Turn};
+use cortado::Clock;
+use cortado::timer::{DelayedOp, DelayedOps, Missed, Next, Schedule, Stop, Timer, Turn};
 use std::future::Future;
 use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
+use std::time::Duration;
 
 struct Bomb;
 
@@ -313,4 +315,51 @@ fn a_schedule_without_a_first_run_drops_its_job_by_itself() {
     let add = || drop(bench.timer.schedule(NoFirstRun, move |_| _ = &bomb));
     let panic = catch_unwind(AssertUnwindSafe(add)).unwrap_err();
     assert_eq!(panic.downcast_ref(), Some(&"no first run"));
+}
+
+#[test]
+fn a_clock_that_panics_and_a_job_whose_destructor_does() {
+    let is_broken = Arc::new(AtomicBool::new(false));
+    let broken = Arc::clone(&is_broken);
+    let clock = Clock::custom(move || {
+        assert!(!broken.load(SeqCst), "a reading that fails");
+        Duration::ZERO
+    });
+    let timer = Timer::builder().clock(clock).manual();
+    is_broken.store(true, SeqCst);
+    let bombs = [Bomb, Bomb];
+    let [first, second] = bombs;
+    let adds: [Box<dyn FnOnce()>; 2] = [
+        Box::new(|| drop(timer.after(MS, move |_| _ = &first))),
+        Box::new(|| {
+            drop(timer.after_async(MS, move |_| {
+                let _ = &second;
+                async {}
+            }));
+        }),
+    ];
+    for add in adds {
+        let panic = catch_unwind(AssertUnwindSafe(add)).unwrap_err();
+        assert_eq!(panic.downcast_ref(), Some(&"a reading that fails"));
+    }
+}
+
+/// No such key can be hashed.
+#[derive(Clone, PartialEq, Eq)]
+struct Unhashed;
+
+impl Hash for Unhashed {
+    fn hash<H: Hasher>(&self, _: &mut H) {
+        panic!("a hash that fails");
+    }
+}
+
+#[test]
+fn a_hash_that_panics_and_an_operation_whose_destructor_does() {
+    let bench = Bench::new();
+    let ops = DelayedOps::new(&bench.timer);
+    let add = || drop(ops.try_complete_else_watch(Arc::new(Explosive::default()), MS, [Unhashed]));
+    let panic = catch_unwind(AssertUnwindSafe(add)).unwrap_err();
+    assert_eq!(panic.downcast_ref(), Some(&"a hash that fails"));
+    assert_eq!((ops.pending(), ops.watched()), (0, 0));
 }

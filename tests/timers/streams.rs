@@ -235,3 +235,18 @@ fn a_queue_goes_on_in_another_runtime() {
     });
     drop(first);
 }
+
+/// Nor does one whose deadline has not changed wait in a runtime that stands still.
+#[test]
+fn a_queue_waits_in_the_runtime_that_polls_it() {
+    let (first, mut queue) = (paused_runtime(), DelayQueue::new());
+    queue.insert(1, MS * 20);
+    first.block_on(async { assert!(poll(&mut queue, Waker::noop()).is_pending()) });
+    on_a_runtime(async {
+        let start = Instant::now();
+        let next = tokio::time::timeout(MS * 1000, queue.next()).await;
+        assert_eq!(next.unwrap().unwrap().into_inner(), 1);
+        assert!(start.elapsed() < MS * 1000, "only the limit has polled it");
+    });
+    drop(first);
+}

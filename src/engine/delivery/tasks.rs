@@ -40,6 +40,9 @@ impl<K, V, S> Engine<K, V, S> {
                 self.deliver_at_most(DeliveryBudget::CALLER);
             }
             self.another_delivers(|| notices.outbox.len() <= limit).await;
+            if notices.outbox.len() > limit {
+                yield_now().await;
+            }
         }
     }
 

@@ -132,14 +132,11 @@ where
     }
 
     /// The key's entry as a read finds it, unless it is to be replaced.
-    pub fn read_for_load<Q>(
+    pub fn read_for_load<Q: Equivalent<K> + Hash + ?Sized>(
         &self,
         key: &Q,
         replaces: &mut Replaces<'_, K, V>,
-    ) -> Option<Entry<K, V>>
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
+    ) -> Option<Entry<K, V>> {
         let (found, due) = self.read_entry(key);
         if due {
             self.after_read();

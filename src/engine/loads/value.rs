@@ -28,10 +28,7 @@ where
 {
     /// Reads the value of a key that is to be loaded if there is none.
     #[inline]
-    pub fn read_for_value<Q>(&self, key: &Q) -> ValueRead<V>
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
+    pub fn read_for_value<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> ValueRead<V> {
         if self.reloads_inline() {
             return ValueRead::ByHandle;
         }

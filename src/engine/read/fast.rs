@@ -23,10 +23,11 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
     /// A read that counts: statistics, frequency, idle time and read hook. If the lookup says that
     /// maintenance is due, the caller runs it afterwards, best after it has dropped the guard.
     #[inline(never)]
-    pub fn read<'g, Q>(&'g self, guard: &'g Guard, key: &Q) -> Lookup<'g, K, V>
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
+    pub fn read<'g, Q: Equivalent<K> + Hash + ?Sized>(
+        &'g self,
+        guard: &'g Guard,
+        key: &Q,
+    ) -> Lookup<'g, K, V> {
         let hash = self.hash(key);
         let coarse = self.core.ticker.coarse();
         match self.find(guard, hash, key) {
@@ -43,10 +44,10 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
 
     /// [`read`](Self::read) of a handle on the entry, and whether the caller must call
     /// [`after_read`](Self::after_read).
-    pub fn read_entry<Q>(&self, key: &Q) -> (Option<Entry<K, V>>, bool)
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
+    pub fn read_entry<Q: Equivalent<K> + Hash + ?Sized>(
+        &self,
+        key: &Q,
+    ) -> (Option<Entry<K, V>>, bool) {
         let guard = crate::epoch::pin();
         let Lookup { node, due } = self.read(&guard, key);
         // `entry_of` reads the clock, which may be the user's. A reload that the read has triggered
@@ -74,10 +75,7 @@ impl<K, V: Clone, S: BuildHasher> Engine<K, V, S> {
     /// [`read_clone`](Self::read_clone), and whether the caller must call
     /// [`after_read`](Self::after_read).
     #[inline]
-    pub fn read_clone_only<Q>(&self, key: &Q) -> (Option<V>, bool)
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
+    pub fn read_clone_only<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> (Option<V>, bool) {
         let hash = self.hash_ahead(key);
         let guard = crate::epoch::pin();
         let (value, due) = self.read_value(&guard, hash, key);
@@ -89,15 +87,12 @@ impl<K, V: Clone, S: BuildHasher> Engine<K, V, S> {
 impl<K, V, S> Engine<K, V, S> {
     /// [`read`](Self::read) of the value, and whether maintenance is due.
     #[inline(always)]
-    pub fn read_value<'g, Q>(
+    pub fn read_value<'g, Q: Equivalent<K> + ?Sized>(
         &'g self,
         guard: &'g Guard,
         hash: Hash32,
         key: &Q,
-    ) -> (Option<&'g V>, bool)
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
+    ) -> (Option<&'g V>, bool) {
         let coarse = self.core.ticker.coarse();
         let lookup = match self.find(guard, hash, key) {
             Some(node) if self.is_plain(node, coarse) && self.is_recorded(node) => {
@@ -111,17 +106,14 @@ impl<K, V, S> Engine<K, V, S> {
 
     /// A read of a node that was found and is no plain hit.
     #[inline(never)]
-    fn read_node<'g, Q>(
+    fn read_node<'g, Q: Equivalent<K> + ?Sized>(
         &'g self,
         guard: &'g Guard,
         hash: Hash32,
         key: &Q,
         node: NodeRef<'g, K, V>,
         coarse: Timestamp,
-    ) -> Lookup<'g, K, V>
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
+    ) -> Lookup<'g, K, V> {
         if let Some(recorder) = &self.core.recorder
             && node.seen() > self.mode.counted_freshness_bound(coarse)
             && let Some(node) = self.judged_living(node, coarse)
@@ -149,17 +141,14 @@ impl<K, V, S> Engine<K, V, S> {
 
     /// Judges what was found, and looks the key up again as often as the entry has changed since.
     #[inline(never)]
-    fn retry_read<'g, Q>(
+    fn retry_read<'g, Q: Equivalent<K> + ?Sized>(
         &'g self,
         guard: &'g Guard,
         hash: Hash32,
         key: &Q,
         (mut found, mut coarse): (Option<NodeRef<'g, K, V>>, Timestamp),
         mut memo: HookMemo,
-    ) -> Lookup<'g, K, V>
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
+    ) -> Lookup<'g, K, V> {
         loop {
             if let ReadStep::Done(mut lookup) = self.read_slow(found, coarse, memo) {
                 // The caller delivers what hooks deferred, after it has dropped the guard.

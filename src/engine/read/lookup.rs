@@ -89,15 +89,12 @@ impl<K, V, S> Engine<K, V, S> {
     /// Nearly always the first node with the key's fingerprint is the key's, or no node has that
     /// fingerprint. Only this case is inlined into every read.
     #[inline(always)]
-    pub fn find<'g, Q>(
+    pub fn find<'g, Q: Equivalent<K> + ?Sized>(
         &'g self,
         guard: &'g Guard,
         hash: Hash32,
         key: &Q,
-    ) -> Option<NodeRef<'g, K, V>>
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
+    ) -> Option<NodeRef<'g, K, V>> {
         match self.core.index.lookup_home(guard, hash) {
             HomeLookup::Absent => None,
             HomeLookup::Candidate(id) => match self.probe(id, hash, key) {
@@ -110,15 +107,12 @@ impl<K, V, S> Engine<K, V, S> {
 
     #[cold]
     #[inline(never)]
-    fn find_slow<'g, Q>(
+    fn find_slow<'g, Q: Equivalent<K> + ?Sized>(
         &'g self,
         guard: &'g Guard,
         hash: Hash32,
         key: &Q,
-    ) -> Option<NodeRef<'g, K, V>>
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
+    ) -> Option<NodeRef<'g, K, V>> {
         let mut hit = None;
         self.core.index.find(guard, hash, |id| match self.probe(id, hash, key) {
             Ok(node) => {
@@ -132,20 +126,24 @@ impl<K, V, S> Engine<K, V, S> {
 
     /// The node, with its deadline, if it is the key's.
     #[inline(always)]
-    fn node_of<'g, Q>(&'g self, id: NodeId, hash: Hash32, key: &Q) -> Option<NodeRef<'g, K, V>>
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
+    fn node_of<'g, Q: Equivalent<K> + ?Sized>(
+        &'g self,
+        id: NodeId,
+        hash: Hash32,
+        key: &Q,
+    ) -> Option<NodeRef<'g, K, V>> {
         let node = NodeRef { address: self.pool.address(id), id, seen: GONE };
         is_key_of(node, hash, key).then(|| node.with_deadline(node.meta().deadline()))
     }
 
     /// The node, if it is the key's and in the index.
     #[inline(always)]
-    fn probe<'g, Q>(&'g self, id: NodeId, hash: Hash32, key: &Q) -> Result<NodeRef<'g, K, V>, Probe>
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
+    fn probe<'g, Q: Equivalent<K> + ?Sized>(
+        &'g self,
+        id: NodeId,
+        hash: Hash32,
+        key: &Q,
+    ) -> Result<NodeRef<'g, K, V>, Probe> {
         // Not by `node_of`, which costs every read seven instructions more.
         let mut node = NodeRef { address: self.pool.address(id), id, seen: GONE };
         if !is_key_of(node, hash, key) {
@@ -159,15 +157,12 @@ impl<K, V, S> Engine<K, V, S> {
     /// look at the home bucket is not enough, which is rare. Not for caches with refresh: the node
     /// is not [judged](Self::judged).
     #[inline(always)]
-    pub fn search_home<'g, Q>(
+    pub fn search_home<'g, Q: Equivalent<K> + ?Sized>(
         &'g self,
         guard: &'g Guard,
         hash: Hash32,
         key: &Q,
-    ) -> Option<(Found<'g>, Option<NodeRef<'g, K, V>>)>
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
+    ) -> Option<(Found<'g>, Option<NodeRef<'g, K, V>>)> {
         let mut hit = None;
         let found = self.core.index.search_home(guard, hash, |id| {
             hit = self.node_of(id, hash, key);
@@ -178,15 +173,12 @@ impl<K, V, S> Engine<K, V, S> {
 
     /// [`search_home`](Self::search_home) without its limits. Its result can be locked
     /// whatever happens to neighbours.
-    pub fn search_exact<'g, Q>(
+    pub fn search_exact<'g, Q: Equivalent<K> + ?Sized>(
         &'g self,
         guard: &'g Guard,
         hash: Hash32,
         key: &Q,
-    ) -> (Search<'g>, Option<NodeRef<'g, K, V>>)
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
+    ) -> (Search<'g>, Option<NodeRef<'g, K, V>>) {
         let found = self.core.index.search_exact(guard, hash, &*self.core.pool, |id| {
             self.node_of(id, hash, key).is_some()
         });
@@ -199,15 +191,12 @@ impl<K, V, S> Engine<K, V, S> {
     /// follows. Where thousands of keys have one hash, an exact search costs three times as
     /// much.
     #[inline(always)]
-    pub fn search<'g, Q>(
+    pub fn search<'g, Q: Equivalent<K> + ?Sized>(
         &'g self,
         guard: &'g Guard,
         hash: Hash32,
         key: &Q,
-    ) -> (Search<'g>, Option<NodeRef<'g, K, V>>)
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
+    ) -> (Search<'g>, Option<NodeRef<'g, K, V>>) {
         if let Some((found, node)) = self.search_home(guard, hash, key) {
             return (Search::Versioned(found), node.map(|node| self.judged(node)));
         }
@@ -221,16 +210,13 @@ impl<K, V, S> Engine<K, V, S> {
 
     /// A [`search`](Self::search), or for another attempt a [`search_exact`](Self::search_exact).
     #[inline(never)]
-    pub fn search_either<'g, Q>(
+    pub fn search_either<'g, Q: Equivalent<K> + ?Sized>(
         &'g self,
         guard: &'g Guard,
         hash: Hash32,
         key: &Q,
         exact: bool,
-    ) -> (Search<'g>, Option<NodeRef<'g, K, V>>)
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
+    ) -> (Search<'g>, Option<NodeRef<'g, K, V>>) {
         if exact { self.search_exact(guard, hash, key) } else { self.search(guard, hash, key) }
     }
 
@@ -254,15 +240,12 @@ impl<K, V, S> Engine<K, V, S> {
     }
 
     /// [`find`](Self::find) for a caller that asks for the end of the node's life.
-    pub fn find_judged<'g, Q>(
+    pub fn find_judged<'g, Q: Equivalent<K> + ?Sized>(
         &'g self,
         guard: &'g Guard,
         hash: Hash32,
         key: &Q,
-    ) -> Option<NodeRef<'g, K, V>>
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
+    ) -> Option<NodeRef<'g, K, V>> {
         self.find(guard, hash, key).map(|node| self.judged(node))
     }
 
@@ -342,10 +325,11 @@ impl Core {
 
 /// Compares keys; the hashes first, which lie in the same cache line.
 #[inline]
-fn is_key_of<K, V, Q>(node: NodeRef<'_, K, V>, hash: Hash32, key: &Q) -> bool
-where
-    Q: Equivalent<K> + ?Sized,
-{
+fn is_key_of<K, V, Q: Equivalent<K> + ?Sized>(
+    node: NodeRef<'_, K, V>,
+    hash: Hash32,
+    key: &Q,
+) -> bool {
     node.meta().hash() == hash && key.equivalent(node.key())
 }
 

@@ -57,25 +57,23 @@ enum Renewed<'g, K, V> {
 
 impl<K, V, S: BuildHasher> Engine<K, V, S> {
     /// A read without side effects.
-    pub fn peek<'g, Q>(&'g self, guard: &'g Guard, key: &Q) -> Option<NodeRef<'g, K, V>>
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
+    pub fn peek<'g, Q: Equivalent<K> + Hash + ?Sized>(
+        &'g self,
+        guard: &'g Guard,
+        key: &Q,
+    ) -> Option<NodeRef<'g, K, V>> {
         self.peek_at(guard, self.hash(key), key)
     }
 }
 
 impl<K, V, S> Engine<K, V, S> {
     /// [`peek`](Self::peek) for a caller that has the hash.
-    pub fn peek_at<'g, Q>(
+    pub fn peek_at<'g, Q: Equivalent<K> + ?Sized>(
         &'g self,
         guard: &'g Guard,
         hash: Hash32,
         key: &Q,
-    ) -> Option<NodeRef<'g, K, V>>
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
+    ) -> Option<NodeRef<'g, K, V>> {
         loop {
             let coarse = self.core.ticker.coarse();
             let found = self.find_judged(guard, hash, key)?;

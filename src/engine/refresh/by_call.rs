@@ -43,14 +43,11 @@ impl<K, V, S> Engine<K, V, S> {
     /// have lasted, so the entry that triggered it may have ended or been removed. If the key has
     /// no entry now, the entry that the reload made: the cache need not have kept it.
     #[cold]
-    pub fn entry_after_reload<Q>(
+    pub fn entry_after_reload<Q: Equivalent<K> + ?Sized>(
         &self,
         (hash, key): (Hash32, &Q),
         mut made: Option<Entry<K, V>>,
-    ) -> Option<Entry<K, V>>
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
+    ) -> Option<Entry<K, V>> {
         if made.as_ref().is_some_and(|made| !key.equivalent(made.key())) {
             self.core.drop_caught(made.take());
         }

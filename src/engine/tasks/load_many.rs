@@ -51,7 +51,7 @@ where
         keys: impl IntoIterator<Item = K>,
         mut loader: impl FnMut(&[&K]) -> F,
         into_result: impl Fn(F::Output) -> Result<I, E>,
-    ) -> Result<Answers<V>, Arc<E>>
+    ) -> (Result<Answers<V>, Arc<E>>, bool)
     where
         V: Clone,
         E: Send + Sync + 'static,
@@ -59,10 +59,11 @@ where
         F: Future,
     {
         let mut wanted: Vec<_> = as_task(|| keys.into_iter().map(|key| self.want(key)).collect());
-        let mut missing = Missing::of(&wanted);
+        let (mut missing, mut wrote_nothing) = (Missing::of(&wanted), true);
         loop {
             let (own, other) = as_task(|| self.begin_round(&mut wanted, &mut missing));
             if !own.is_empty() {
+                wrote_nothing = false;
                 let timer = LoadTimer::start(&self.core);
                 let mut round = Round { own, loading: None };
                 let (made, own) = round.run(|own| loader(&keys_of(&wanted, own))).await;
@@ -76,7 +77,7 @@ where
                         // Before the error is the return value: a panic of the destructors would
                         // leak it.
                         drop((wanted, other));
-                        return Err(error);
+                        return (Err(error), false);
                     }
                 }
             }
@@ -85,7 +86,7 @@ where
                 Some(other) => FlightEnded::of(other).await,
             }
         }
-        Ok(self.answers(wanted))
+        (Ok(self.answers(wanted)), wrote_nothing)
     }
 
     /// Inserts what the loader was not asked for.

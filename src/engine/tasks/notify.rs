@@ -10,7 +10,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// Whether a task that has read has to await something ([`tell_async`](Self::tell_async)).
     #[inline]
     pub fn tells_after_read(&self) -> bool {
-        !self.hooks.async_listeners.is_empty()
+        self.hooks.async_listeners.iter().any(|listener| !listener.is_idle())
     }
 
     /// Whether a task that has written has to await something.

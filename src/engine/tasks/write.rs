@@ -23,14 +23,11 @@ where
     }
 
     /// Removes the key's living entry if `condition` holds for it, and returns it.
-    pub async fn remove_async<Q>(
+    pub async fn remove_async<Q: Equivalent<K> + Hash + ?Sized>(
         &self,
         key: &Q,
         mut condition: Option<impl FnMut(&K, &V) -> bool>,
-    ) -> Option<Entry<K, V>>
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
+    ) -> Option<Entry<K, V>> {
         let hash = self.hash(key);
         self.check_key(hash, key);
         let mut removal = Removal::new(&condition);
@@ -45,14 +42,11 @@ where
 
     /// Gives the key's living entry the hard deadline that `hard_deadline` computes from the
     /// present time. False if there is no living entry.
-    pub async fn set_hard_deadline_async<Q>(
+    pub async fn set_hard_deadline_async<Q: Equivalent<K> + Hash + ?Sized>(
         &self,
         key: &Q,
         hard_deadline: impl Fn(Timestamp) -> Timestamp,
-    ) -> bool
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
+    ) -> bool {
         let hash = self.hash(key);
         self.check_key(hash, key);
         let mut clearance = Clearance::Idle;

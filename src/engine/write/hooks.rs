@@ -234,20 +234,14 @@ impl<K, V, S> Engine<K, V, S> {
     /// # Panics
     /// If this call is such a write.
     #[inline(always)]
-    pub fn check_key<Q>(&self, hash: Hash32, key: &Q)
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
+    pub fn check_key<Q: Equivalent<K> + ?Sized>(&self, hash: Hash32, key: &Q) {
         if reentrancy::is_in_callback() {
             self.check_key_slow(hash, key);
         }
     }
 
     #[cold]
-    fn check_key_slow<Q>(&self, hash: Hash32, key: &Q)
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
+    fn check_key_slow<Q: Equivalent<K> + ?Sized>(&self, hash: Hash32, key: &Q) {
         for id in reentrancy::asked_about(self.core.id(), hash) {
             // The caller of the callback has a count, so another one may be taken.
             self.pool.raw().meta(id).retain();
@@ -263,19 +257,18 @@ impl<K, V, S> Engine<K, V, S> {
 impl<K, V, S: BuildHasher> Engine<K, V, S> {
     /// The key's living entry, about which the hooks are asked. No guard is left. An expired entry
     /// is claimed.
-    pub fn basis_of<Q>(&self, hash: Hash32, key: &Q) -> Basis<K, V>
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
+    pub fn basis_of<Q: Equivalent<K> + Hash + ?Sized>(&self, hash: Hash32, key: &Q) -> Basis<K, V> {
         self.basis_under(epoch::pin(), hash, key)
     }
 
     /// [`basis_of`](Self::basis_of) with a guard, which it drops.
     #[inline(always)]
-    pub fn basis_under<Q>(&self, guard: epoch::Guard, hash: Hash32, key: &Q) -> Basis<K, V>
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
+    pub fn basis_under<Q: Equivalent<K> + Hash + ?Sized>(
+        &self,
+        guard: epoch::Guard,
+        hash: Hash32,
+        key: &Q,
+    ) -> Basis<K, V> {
         loop {
             let Some(node) = self.find_judged(&guard, hash, key) else { return Basis::Absent };
             if self.is_live_at(node, self.core.ticker.coarse()) {

@@ -22,10 +22,7 @@ pub struct Seen {
 
 impl<K, V, S: BuildHasher> Engine<K, V, S> {
     /// The deadline of the key's living entry.
-    pub fn deadline<Q>(&self, key: &Q) -> Option<Seen>
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
+    pub fn deadline<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> Option<Seen> {
         let hash = self.hash(key);
         let guard = crate::epoch::pin();
         loop {
@@ -44,14 +41,11 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
 
     /// Gives the key's living entry the hard deadline that `hard_deadline` computes from the
     /// present time. False if there is no living entry.
-    pub fn set_hard_deadline<Q>(
+    pub fn set_hard_deadline<Q: Equivalent<K> + Hash + ?Sized>(
         &self,
         key: &Q,
         hard_deadline: impl Fn(Timestamp) -> Timestamp,
-    ) -> bool
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
+    ) -> bool {
         let hash = self.hash(key);
         self.check_key(hash, key);
         let mut clearance = Clearance::Idle;
@@ -61,10 +55,12 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
     }
 
     /// Ends a change of a lifetime.
-    pub fn finish_set_hard_deadline<Q>(&self, hash: Hash32, key: &Q, changed: bool) -> bool
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
+    pub fn finish_set_hard_deadline<Q: Equivalent<K> + ?Sized>(
+        &self,
+        hash: Hash32,
+        key: &Q,
+        changed: bool,
+    ) -> bool {
         // A load that has just put the entry there may not have landed yet. A call from now on must
         // not get its value, whose life may have ended by this change.
         if changed && !self.core.flights.is_idle(hash) {
@@ -74,15 +70,12 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         changed
     }
 
-    pub fn step_set_hard_deadline<Q>(
+    pub fn step_set_hard_deadline<Q: Equivalent<K> + ?Sized>(
         &self,
         (hash, key): (Hash32, &Q),
         hard_deadline: &impl Fn(Timestamp) -> Timestamp,
         clearance: &mut Clearance<'static>,
-    ) -> Step<bool>
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
+    ) -> Step<bool> {
         let is_there = || self.peek_at(&crate::epoch::pin(), hash, key).is_some();
         let ends = || self.ends_now(hard_deadline) && is_there();
         self.step_write(

@@ -66,15 +66,12 @@ where
     S: BuildHasher,
 {
     /// Removes the key's living entry if `condition` holds for it, and returns it.
-    pub fn remove<Q>(
+    pub fn remove<Q: Equivalent<K> + ?Sized>(
         &self,
         hash: Hash32,
         key: &Q,
         condition: Option<Condition<'_, K, V>>,
-    ) -> Option<Entry<K, V>>
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
+    ) -> Option<Entry<K, V>> {
         self.check_key(hash, key);
         let mut removal = Removal::new(&condition);
         let mut any = |_: &K, _: &V| true;
@@ -87,15 +84,12 @@ where
     }
 
     /// The next step of a removal. The condition of a plain one is not asked.
-    pub fn step_removal<Q>(
+    pub fn step_removal<Q: Equivalent<K> + ?Sized>(
         &self,
         (hash, key): (Hash32, &Q),
         removal: &mut Removal<K, V>,
         condition: Condition<'_, K, V>,
-    ) -> Step<Option<Entry<K, V>>>
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
+    ) -> Step<Option<Entry<K, V>>> {
         loop {
             if let Removal::Outdated(entry) = removal {
                 return self.step_remove_owning(entry, condition);

@@ -207,12 +207,11 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> DelayedOps<K> {
         keys: impl IntoIterator<Item = K>,
         user: Arc<dyn DelayedOp>,
     ) -> Result<Arc<Op<K>>, TimerError> {
-        let keys = self.shared().keys.hashed(keys);
-        if keys.is_empty() {
-            return Err(TimerError::Empty);
-        }
         let number = self.shared().next.fetch_add(1, Relaxed);
-        Ok(Arc::new(Op::new(number, keys, user)))
+        // A key may panic: the operation catches what the user's destructor does then.
+        let mut op = Op::new(number, Box::default(), user);
+        op.keys = self.shared().keys.hashed(keys);
+        if op.keys.is_empty() { Err(TimerError::Empty) } else { Ok(Arc::new(op)) }
     }
 
     fn handle(&self, op: Arc<Op<K>>) -> OpHandle<K> {

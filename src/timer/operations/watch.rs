@@ -105,7 +105,9 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Future for Watched<K> {
 
 impl<K: Hash + Eq + Clone + Send + Sync + 'static> Drop for Watched<K> {
     fn drop(&mut self) {
+        let waker = self.signal.waker.lock().take();
         self.handle.cancel();
+        drop(waker);
     }
 }
 
