@@ -273,7 +273,8 @@ where
             Err(unmade) => unmade,
         };
         let result = engine.make_async(&mut Some(unmade), loader, result_of).await;
-        self.tell().await;
+        // As in `load_value`.
+        self.tell_unless(!result.as_ref().is_ok_and(Entry::is_fresh)).await;
         result
     }
 
@@ -302,7 +303,9 @@ where
             Err(unmade) => unmade,
         };
         let made = engine.make_async(&mut Some(unmade), loader, result_of).await;
-        self.tell().await;
+        // Without a new entry it has written nothing: it has waited for another's load, or the
+        // loader has made no value.
+        self.tell_unless(!made.as_ref().is_ok_and(Entry::is_fresh)).await;
         made.map(Entry::into_value)
     }
 }

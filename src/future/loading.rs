@@ -94,7 +94,7 @@ where
             let loader = pin!(Some(self.loader.load(&key)));
             self.cache.engine().make_async(unmade, loader, identity).await
         };
-        self.cache.tell().await;
+        self.cache.tell_unless(!result.as_ref().is_ok_and(Entry::is_fresh)).await;
         // Before the entry is the return value: a panic of the destructor would leak it.
         drop(key);
         result

@@ -8,6 +8,7 @@ use super::stats::Counters;
 use super::stopping::Stopping;
 use crate::primitives::catch_user_panic;
 use crate::primitives::plain::Arc;
+use crate::wheel::Poll;
 use std::time::{Duration, Instant};
 
 /// A driver whose clock is the user's looks at it at least this often while jobs wait: it cannot
@@ -39,13 +40,52 @@ impl Turn {
 
 /// Takes one batch of due jobs and hands them out.
 pub fn turn(shared: &Arc<Shared>, batch: &mut Vec<Due>, budget: &mut u32) -> Turn {
-    let has_more = shared.collect(batch, budget);
+    let has_more = collect(shared, batch, budget);
     let taken = batch.len();
     let jobs = batch.iter().filter(|due| !due.is_errand).count();
     for due in batch.drain(..) {
         dispatch(shared, due);
     }
     Turn { taken, jobs, has_more }
+}
+
+/// Takes a batch of due jobs, under one hold of the lock. Returns whether there may be more.
+fn collect(shared: &Shared, batch: &mut Vec<Due>, budget: &mut u32) -> bool {
+    // `Cancel` and `FireAll` need no time, so they work even if the clock panics.
+    let before = shared.jobs.lock().stopping;
+    let is_timeless = matches!(before, Some(Stopping::Cancel | Stopping::FireAll));
+    let now = if is_timeless { u64::MAX } else { shared.scale.now() };
+    let mut jobs = shared.jobs.lock();
+    jobs.core.rewind(now);
+    let (now, last) = match jobs.stopping {
+        None => (now, u64::MAX),
+        Some(Stopping::Drain(end)) if jobs.awaited_by == 0 => (now.min(end), end),
+        // Errands go on until those who wait have ended the drain.
+        Some(Stopping::Drain(end)) => (now, end),
+        // After a cancellation only errands are left.
+        Some(Stopping::FireAll | Stopping::Cancel) => (u64::MAX, u64::MAX),
+    };
+    // Jobs that only cascade use up the budget, too.
+    let limit = (*budget).min(shared.settings.max_batch);
+    let mut looks = limit;
+    let has_more = loop {
+        match jobs.core.poll(now, &mut looks) {
+            Poll::Due(slot) => {
+                let is_late = jobs.core.slab().named(slot).is_some_and(|(_, due)| due > last);
+                let Some((id, entry)) = jobs.core.slab_mut().named_mut(slot) else { continue };
+                if entry.is_errand || !is_late {
+                    batch.push(entry.queue(id));
+                } else {
+                    // Never due again. Whoever waits for the end of the drain takes it out.
+                    jobs.core.schedule(id, u64::MAX);
+                }
+            }
+            Poll::Exhausted => break true,
+            Poll::Idle => break false,
+        }
+    };
+    *budget -= limit - looks;
+    has_more
 }
 
 /// The main loop of the driver's thread.

@@ -28,7 +28,6 @@ use super::stopping::Stopping;
 use crate::primitives::plain::{Arc, Weak};
 use crate::primitives::{Condvar, Mutex, MutexGuard, catch_user_panic, seeded};
 use crate::wakers::Wakers;
-use crate::wheel::Poll;
 use std::time::Duration;
 
 /// [`Jobs::parked_until`] while the driver is awake: it will read the next deadline by itself.
@@ -292,39 +291,6 @@ impl Shared {
         for task in tasks {
             let _: Option<()> = catch_user_panic(|| task.wake());
         }
-    }
-
-    /// Takes a batch of due jobs, under one hold of the lock. Returns whether there may be more.
-    pub fn collect(&self, batch: &mut Vec<Due>, budget: &mut u32) -> bool {
-        // `Cancel` and `FireAll` need no time, so they work even if the clock panics.
-        let before = self.jobs.lock().stopping;
-        let is_timeless = matches!(before, Some(Stopping::Cancel | Stopping::FireAll));
-        let now = if is_timeless { u64::MAX } else { self.scale.now() };
-        let mut jobs = self.jobs.lock();
-        jobs.core.rewind(now);
-        let now = match jobs.stopping {
-            // `begin` holds back what is late for a drain that somebody awaits.
-            Some(Stopping::Drain(end)) if jobs.awaited_by == 0 => now.min(end),
-            None | Some(Stopping::Drain(_)) => now,
-            // After a cancellation only errands are left.
-            Some(Stopping::FireAll | Stopping::Cancel) => u64::MAX,
-        };
-        // Jobs that only cascade use up the budget, too.
-        let limit = (*budget).min(self.settings.max_batch);
-        let mut looks = limit;
-        let has_more = loop {
-            match jobs.core.poll(now, &mut looks) {
-                Poll::Due(slot) => {
-                    if let Some((id, entry)) = jobs.core.slab_mut().named_mut(slot) {
-                        batch.push(entry.queue(id));
-                    }
-                }
-                Poll::Exhausted => break true,
-                Poll::Idle => break false,
-            }
-        };
-        *budget -= limit - looks;
-        has_more
     }
 
     /// The present, or `other` if the user's clock panics, which must lose no job.

@@ -363,3 +363,23 @@ fn a_writer_beyond_the_limit_lets_other_tasks_run() {
     assert!(told.load(SeqCst) > 19_000, "{} were told", told.load(SeqCst));
     assert!((1..1000).contains(&most), "{most} calls of the listener in one poll");
 }
+
+/// It has only waited for another call's load, which is held back.
+#[test]
+fn a_load_that_joins_another_is_not_held_back() {
+    let builder = Cache::builder().removals(true).notification_limit(0, Overflow::Wait);
+    let cache = tasks_audited(builder.build());
+    (0..3).for_each(|value| cache.sync().insert(1_u64, value));
+    let _removals = cache.removals().unwrap();
+    let gate = Gate::default();
+    let load = async |value: u64| {
+        gate.passed().await;
+        value
+    };
+    let mut leads = Task::waiting(cache.get_with(5, load(7)));
+    let joins = Task::waiting(cache.get_with(5, load(8)));
+    let joins_by_key = Task::waiting(async { *cache.entry(5).or_insert_with(load(9)).await });
+    gate.open();
+    assert!(!leads.poll(), "a writer beyond the limit");
+    assert_eq!((joins.end(), joins_by_key.end()), (7, 7));
+}

@@ -3,7 +3,7 @@
 use crate::common::must_end;
 use crate::jobs::{Bench, MS};
 use crate::tasks::Gate;
-use cortado::timer::{Cancel, Handle, Missed, Stop, Timer, TimerError};
+use cortado::timer::{Cancel, Handle, Missed, Rejection, Stop, Timer, TimerError};
 use cortado::{Clock, Job};
 use std::future::{Future, poll_fn};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -435,4 +435,45 @@ fn a_drain_that_is_not_polled_lets_running_futures_end() {
         told.recv().unwrap();
         drop(end);
     });
+}
+
+/// Keeps the jobs that it is given, unless it is full.
+#[derive(Clone, Default)]
+struct Keeps {
+    jobs: Arc<Mutex<Vec<Job>>>,
+    is_full: Arc<AtomicBool>,
+}
+
+impl cortado::Execute for Keeps {
+    fn execute(&self, job: Job) {
+        if !self.is_full.load(SeqCst) {
+            self.jobs.lock().unwrap().push(job);
+        }
+    }
+}
+
+#[test]
+fn no_job_that_is_due_after_the_limit_of_a_drain_runs_or_is_lost() {
+    for is_dropped in [true, false] {
+        let keeps = Keeps::default();
+        let executor = keeps.clone();
+        let bench = Bench::with(|builder| builder.rejection(Rejection::Discard).executor(executor));
+        bench.timer.after(Duration::ZERO, bench.note("in time")).unwrap().detach();
+        bench.timer.after(2000 * MS, bench.note("late")).unwrap().detach();
+        let mut context = Context::from_waker(Waker::noop());
+        let mut end = Box::pin(bench.timer.shutdown_async(Stop::Drain(1000 * MS)));
+        assert!(end.as_mut().poll(&mut context).is_pending());
+        keeps.is_full.store(!is_dropped, SeqCst);
+        bench.hand.advance(3000 * MS);
+        bench.timer.poll(&mut 1000);
+        if is_dropped {
+            drop(end);
+            let jobs = std::mem::take(&mut *keeps.jobs.lock().unwrap());
+            jobs.into_iter().for_each(|job| job());
+            assert!(!bench.take().iter().any(|told| told.starts_with("late")));
+        } else {
+            let Poll::Ready(unfired) = end.as_mut().poll(&mut context) else { panic!("it waits") };
+            assert_eq!(unfired.len(), 2, "{:?}", bench.timer.stats());
+        }
+    }
 }

@@ -108,7 +108,7 @@ impl Pass<'_> {
             // Release pairs with the acquire in `Batch::is_over`: all that readers did under their
             // guards happens before the batch is reclaimed.
             is_over.store(true, Ordering::Release);
-            ended.fetch_add(1, Ordering::Relaxed);
+            ended.fetch_add(1, Ordering::Release);
             crate::epoch::note_release();
         };
         if seeded("retire-without-grace") {
@@ -178,7 +178,8 @@ impl Core {
     /// Whether batches have come through their grace period and were not reclaimed. A hint: the
     /// thread on which a grace period ends marks the batch first and counts it then.
     pub fn is_grace_over(&self) -> bool {
-        self.upkeep.grace_ended.load(Ordering::Relaxed) > 0
+        // Acquire pairs with the release of a count: its batch is seen to be over, too.
+        self.upkeep.grace_ended.load(Ordering::Acquire) > 0
     }
 
     /// Gives up the cache's count on nodes whose grace period is over, the oldest first, as many as
