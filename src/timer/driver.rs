@@ -59,8 +59,7 @@ fn collect(shared: &Shared, batch: &mut Vec<Due>, budget: &mut u32) -> bool {
     jobs.core.rewind(now);
     let (now, last) = match jobs.stopping {
         None => (now, u64::MAX),
-        Some(Stopping::Drain(end)) if jobs.awaited_by == 0 => (now.min(end), end),
-        // Errands go on until those who wait have ended the drain.
+        // Errands go on until the drain is ended.
         Some(Stopping::Drain(end)) => (now, end),
         // After a cancellation only errands are left.
         Some(Stopping::FireAll | Stopping::Cancel) => (u64::MAX, u64::MAX),

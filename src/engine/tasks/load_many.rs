@@ -42,7 +42,8 @@ where
     K: Hash + Eq,
     S: BuildHasher,
 {
-    /// [`load_many`](Self::load_many) without a deadline. Its caller waits for listeners.
+    /// [`load_many`](Self::load_many) without a deadline. Also returns whether the call wrote
+    /// nothing. Its caller waits for listeners.
     ///
     /// # Errors
     /// If the loader returns one. Values that an earlier call of it has made stay.
@@ -63,7 +64,6 @@ where
         loop {
             let (own, other) = as_task(|| self.begin_round(&mut wanted, &mut missing));
             if !own.is_empty() {
-                wrote_nothing = false;
                 let timer = LoadTimer::start(&self.core);
                 let mut round = Round { own, loading: None };
                 let (made, own) = round.run(|own| loader(&keys_of(&wanted, own))).await;
@@ -72,12 +72,15 @@ where
                 // Others may wait for what the loader's future holds.
                 drop(round);
                 match landed {
-                    Ok(unasked) => self.insert_unasked_async(unasked).await,
+                    Ok(unasked) => {
+                        wrote_nothing = false;
+                        self.insert_unasked_async(unasked).await;
+                    }
                     Err(error) => {
                         // Before the error is the return value: a panic of the destructors would
                         // leak it.
                         drop((wanted, other));
-                        return (Err(error), false);
+                        return (Err(error), wrote_nothing);
                     }
                 }
             }
