@@ -295,6 +295,28 @@ fn the_checker_knows_that_reads_notice_late() {
     assert!(!explains((2, 7), 5) && !explains((8, 10), 5), "no read does that");
 }
 
+/// If a term is set under a read that ends when the idle time would have ended, the read may show
+/// the idle time that it gives until it ends.
+#[test]
+fn the_checker_knows_that_reads_notice_terms_late() {
+    let idle = Setup { idle: true, moves: true, ..PLAIN };
+    let at = |now, event| Event { readings: vec![now], ..event };
+    let explains = |read: (u64, u64), term, life| {
+        idle.explains(&[
+            at(10, event(Op::Insert(0), Answer::Done, (0, 1))),
+            at(12, event(Op::Get, Answer::Value(Some(0)), read)),
+            at(12, event(Op::SetTtl(term), Answer::Was(true), (4, 5))),
+            at(12, event(Op::ExpiresIn, Answer::Life(Some(life)), (8, 9))),
+        ])
+    };
+    let same_end = IDLE - 2;
+    assert!(explains((2, 10), same_end, same_end) && explains((2, 10), same_end, IDLE));
+    assert!(!explains((2, 10), same_end, IDLE - 1), "no read gives that");
+    assert!(!explains((2, 10), same_end - 1, IDLE), "the read sees that the term was set");
+    assert!(!explains((2, 7), same_end, IDLE), "it has noticed");
+    assert!(!explains((6, 10), same_end, IDLE), "it began with that term");
+}
+
 /// The same for time.
 #[test]
 fn the_checker_knows_the_time() {

@@ -103,20 +103,39 @@ impl Event {
         self.began < other.ended && other.began < self.ended
     }
 
+    fn is_read(&self) -> bool {
+        matches!(self.op, Op::Get | Op::GetEntry | Op::Touch) || self.op.load().is_some()
+    }
+
     /// Whether the life that it sees may be one that was set and taken back while a read was under
     /// way. With an idle time a life is two words. The read may find the deadline as it was, though
     /// both words were changed and changed back, and then stores the life of the time between. It
     /// notices before it ends. (That takes a deadline which is the same to the nanosecond: a clock
     /// that stands still.)
     fn sees_taken_back(&self, given: Time, history: &[Event]) -> bool {
-        use Op::{Get, GetEntry, SetTtl, Touch};
-        let is_read =
-            |event: &Event| matches!(event.op, Get | GetEntry | Touch) || event.op.load().is_some();
-        let set_during = |read: &Event| {
-            let sets = |event: &Event| matches!(event.op, SetTtl(life) if life >= given);
-            history.iter().any(|event| sets(event) && event.overlaps(read))
+        let sets = |event: &Event| matches!(event.op, Op::SetTtl(life) if life >= given);
+        let set_during =
+            |read: &Event| history.iter().any(|event| sets(event) && event.overlaps(read));
+        history.iter().any(|read| read.is_read() && self.overlaps(read) && set_during(read))
+    }
+
+    /// Whether it may see the entry end later than the term that was set while a read was under
+    /// way. If that term ends at the very moment at which the idle time ended, the deadline is
+    /// unchanged. The read does not see in it that the term was set, and stores its idle time. It
+    /// notices before it ends.
+    fn sees_before_the_term(&self, node: &Node, end: Time, history: &[Event]) -> bool {
+        let gives = |event: &Event, life, end| {
+            event.readings.iter().any(|&reading: &Time| reading.saturating_add(life) == end)
         };
-        history.iter().any(|read| is_read(read) && self.overlaps(read) && set_during(read))
+        let sets =
+            |event: &Event| matches!(event.op, Op::SetTtl(life) if gives(event, life, node.term));
+        let was_idle_end = history.iter().any(|event| gives(event, IDLE, node.deadline));
+        let set_during =
+            |read: &Event| history.iter().any(|event| sets(event) && event.overlaps(read));
+        let prolongs = |read: &Event| read.is_read() && gives(read, IDLE, end);
+        node.term == node.deadline
+            && was_idle_end
+            && history.iter().any(|read| prolongs(read) && self.overlaps(read) && set_during(read))
     }
 
     /// Whether a load that is under way does not survive it. Computations wait for loads. A change
@@ -331,13 +350,20 @@ impl Setup {
             Op::ExpiresIn => {
                 let life = living.map(|node| left(node.deadline, judged));
                 offer(Answer::Life(life), state);
+                let (Some(node), Some(told), Answer::Life(Some(given))) =
+                    (living, life, event.answer)
+                else {
+                    return;
+                };
                 // While a reload is committed, the last read may not count yet.
                 let in_reload = |other: &Event| other.is_reload() && event.overlaps(other);
-                if let (Some(told), Answer::Life(Some(given))) = (life, event.answer)
-                    && self.idle
-                    && given < told
-                    && (history.iter().any(in_reload) || event.sees_taken_back(given, history))
-                {
+                let is_late = if given < told {
+                    history.iter().any(in_reload) || event.sees_taken_back(given, history)
+                } else {
+                    let end = judged.saturating_add(given);
+                    event.sees_before_the_term(&node, end, history)
+                };
+                if self.idle && is_late {
                     offer(event.answer, state);
                 }
             }
