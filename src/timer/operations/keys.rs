@@ -85,7 +85,10 @@ impl<K: Hash + Eq + Clone> Keys<K> {
     pub fn unlink(&self, op: &Op<K>) {
         for &(hash, _) in &op.keys {
             let mut table = self.shard(hash).lock();
-            let found = table.find_entry(hash, |entry| entry.watchers.contains_key(&op.number));
+            let is_own = |entry: &WatchedKey<K>| {
+                entry.hash == hash && entry.watchers.contains_key(&op.number)
+            };
+            let found = table.find_entry(hash, is_own);
             let Ok(mut entry) = found else { continue };
             let removed = entry.get_mut().watchers.remove(&op.number);
             let emptied = entry.get().watchers.is_empty().then(|| entry.remove().0);
