@@ -89,8 +89,6 @@ pub struct Drained {
     pub count: usize,
     /// Whether events are left, or arrived meanwhile.
     pub more: bool,
-    /// In how many stripes there were events.
-    pub stripes: usize,
 }
 
 /// See the [module](self).
@@ -188,12 +186,12 @@ impl WriteBuffer {
         patience: Patience,
         mut apply: impl FnMut(&[u64]),
     ) -> Drained {
-        let mut drained = Drained { count: 0, more: false, stripes: 0 };
+        let mut drained = Drained { count: 0, more: false };
         if self.spill.count() > 0 {
             scratch.clear();
             let taken = self.spill.take_batch(limits.spill, scratch);
             let more = apply_batch(scratch, &mut apply, || self.spill.release(taken));
-            drained = Drained { count: scratch.len(), more, stripes: 0 };
+            drained = Drained { count: scratch.len(), more };
         }
         let mut left = limits.stripes;
         for stripe in self.stripes.rotate() {
@@ -203,7 +201,6 @@ impl WriteBuffer {
             let more = apply_batch(scratch, &mut apply, || stripe.release(taken));
             left -= scratch.len();
             drained.count += scratch.len();
-            drained.stripes += usize::from(!scratch.is_empty());
             let forgotten = seeded("write-drain-forgets-the-rest") && scratch.len() < limit;
             drained.more |= more && !forgotten;
         }

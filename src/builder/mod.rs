@@ -188,10 +188,6 @@ impl<K, V, C> Builder<K, V, C> {
     /// * At most a write buffer's worth of removed entries (256 per hardware thread) waits to be
     ///   unlinked. More may wait after a pass was held up because its thread was preempted.
     /// * At most 1/64 of the entries, and at most 255, wait to be freed.
-    /// * While several threads write in a steady flow, the keys and values of more removed entries
-    ///   wait for the writers, who drop up to seven after every sixth write. As a rule these are at
-    ///   most 1/16 of the entries, and some 4,000. (There are none in a cache with an
-    ///   [`executor`](Self::executor) of its own.)
     ///
     /// [`Cache::run_pending_tasks`] releases all of it.
     ///

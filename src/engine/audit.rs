@@ -36,7 +36,7 @@ impl<K, V, S> Engine<K, V, S> {
         let (notices, scheduled) = (&core.notices, core.upkeep.scheduled);
         let may_wait = scheduled || notices.receiving.is_some();
         ensure!(may_wait || notices.outbox.is_idle(), "removals are not announced");
-        ensure!(scheduled || notices.drops.is_empty(), "keys and values wait to be dropped");
+        ensure!(scheduled || notices.to_drop.is_empty(), "keys and values wait to be dropped");
         let indexed = core.index.validate(&guard, &*core.pool)?;
         ensure!(indexed as u64 == state.count, "{indexed} indexed, {} counted", state.count);
 

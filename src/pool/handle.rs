@@ -95,13 +95,6 @@ impl RawPool {
         self.destroy_all(&[id], |drop_contents| drop_contents());
     }
 
-    /// Prefetches what [`destroy`](Self::destroy) will touch in such a node.
-    pub fn prefetch_dead(&self, id: NodeId) {
-        debug_assert_eq!(self.meta(id).refs(), 0, "a node has a count");
-        // SAFETY: the last count is gone, and was the caller's (rule 4).
-        unsafe { self.prefetch_contents(id) };
-    }
-
     /// Drops keys and values of nodes whose last counts the caller has given up. Then frees the
     /// nodes, in one step for all of them, even if `each` panics.
     ///

@@ -12,7 +12,6 @@ use crate::hash::Hash32;
 use crate::links::NodeId;
 use crate::node::{GONE, Meta, state};
 use crate::pool::{RawPool, Timers};
-use crate::primitives::Patience;
 use crate::primitives::atomic::Ordering::Relaxed;
 use crate::removal::RemovalCause;
 use crate::stats::Recorder;
@@ -145,9 +144,9 @@ const DAMAGES: &[Damage] = &[
         s.recorder().inserted();
     }),
     ("a batch of nodes that is not dropped", "wait to be dropped", |s, look| {
-        s.core().notices.drops.push(Vec::new());
+        s.core().notices.to_drop.push(Vec::new());
         look();
-        s.core().notices.drops.take(Patience::Wait);
+        s.core().notices.to_drop.pop();
     }),
     ("index: an id in the place of another one", "id ", |s, look| {
         s.misplace(s.indexed[0], s.indexed[1]);

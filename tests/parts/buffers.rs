@@ -42,7 +42,7 @@ fn within(stripes: usize, spill: usize) -> DrainLimits {
 
 fn write_all(buffer: &WriteBuffer, limit: usize) -> (Vec<u64>, bool) {
     let mut events = Vec::new();
-    let Drained { count, more, .. } =
+    let Drained { count, more } =
         buffer.drain(&mut Vec::new(), within(limit, limit), Patience::Wait, |batch| {
             events.extend_from_slice(batch)
         });

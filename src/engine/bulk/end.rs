@@ -1,7 +1,7 @@
 //! The end of a cache: closing it, dropping it.
 
 use crate::engine::Engine;
-use crate::primitives::{Arc, Patience, seeded};
+use crate::primitives::{Arc, seeded};
 use std::hash::{BuildHasher, Hash};
 
 /// The counts that a cache has on its pool: in its typed part, and in the other one.
@@ -46,7 +46,7 @@ impl<K, V, S> Drop for Engine<K, V, S> {
                 self.core.destroy(&[id]);
             }
         }
-        self.core.drop_reclaimed(usize::MAX, Patience::Wait);
+        self.core.drop_reclaimed(usize::MAX);
         self.core.flush_rest();
         // Handles and receivers that outlive the cache keep the pool, but need none of its free
         // nodes. (The pool has models of its own.)

@@ -69,21 +69,9 @@ impl Core {
         }
     }
 
-    /// Leaves nodes without a count to a thread that drops their keys and values.
+    /// Leaves nodes without a count to the thread that delivers next.
     pub fn drop_later(&self, ids: Vec<NodeId>) {
-        self.notices.drops.push(ids);
-    }
-
-    /// Says, at the end of a pass, whether writers are to drop what waits to be dropped, a few
-    /// nodes each, in a cache of so many `entries`. An executor of the user's drops whole batches.
-    pub fn leave_drops_to_writers(&self, entries: Option<u64>) {
-        let entries = entries.filter(|_| !self.notices.has_own_executor());
-        self.notices.drops.leave_to_writers(entries);
-    }
-
-    /// Whether keys and values wait to be dropped.
-    pub fn has_drops(&self) -> bool {
-        !self.notices.drops.is_empty()
+        self.notices.to_drop.push(ids);
     }
 
     /// Leaves what there is to deliver and to drop to the executor. For the scheduler's thread,

@@ -1,6 +1,5 @@
 //! Notices that wait for delivery to listeners, and nodes whose contents wait to be dropped.
 
-use super::drops::Drops;
 use super::receiving::Receiving;
 use crate::clock::Timestamp;
 use crate::config::{Config, Executor, Notifications, Overflow};
@@ -10,6 +9,7 @@ use crate::links::NodeId;
 use crate::outbox::Outbox;
 use crate::primitives::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::primitives::plain;
+use crate::primitives::queue::SegQueue;
 use crate::removal::RemovalCause;
 use crate::stats::Stats;
 use std::sync::{OnceLock, Weak};
@@ -32,7 +32,8 @@ pub struct Notices {
     pub has_listener: bool,
     /// The receiver of the notices, in place of listeners.
     pub receiving: Option<Receiving>,
-    pub drops: Drops,
+    /// Nodes without a count. The thread that delivers next drops their keys and values.
+    pub to_drop: SegQueue<Vec<NodeId>>,
     /// The cache itself, for deliveries on its behalf.
     pub client: OnceLock<Weak<dyn Deliver>>,
     /// Keeps at most one job of the cache with the executor.
@@ -60,7 +61,7 @@ impl Notices {
             ),
             has_listener: config.has_listener,
             receiving: config.receives.then(Receiving::new),
-            drops: Drops::new(),
+            to_drop: SegQueue::new(),
             client: OnceLock::new(),
             handoff: Handoff::new(),
             executor: config
@@ -96,21 +97,11 @@ impl Notices {
     /// Whether there is anything to deliver or to drop.
     #[inline]
     pub fn has_deliveries(&self) -> bool {
-        !self.drops.is_empty() || self.has_announcements()
-    }
-
-    /// Whether a thread that has just written has anything to deliver or to drop.
-    #[inline]
-    pub fn has_deliveries_after_write(&self) -> bool {
-        self.drops.are_due_after_write() || self.has_announcements()
-    }
-
-    #[inline]
-    fn has_announcements(&self) -> bool {
         let announces = self.has_listener || self.receiving.is_some();
-        announces
-            && !self.outbox.is_empty()
-            && (self.has_listener || self.has_receiver_to_look_after())
+        !self.to_drop.is_empty()
+            || (announces
+                && !self.outbox.is_empty()
+                && (self.has_listener || self.has_receiver_to_look_after()))
     }
 
     /// Whether a receiver is to be woken, or its notices are to be dropped. (Not whether it is

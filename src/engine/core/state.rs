@@ -35,8 +35,6 @@ pub struct Maintenance {
     pub in_grace: VecDeque<Batch>,
     /// Yields of writers since a batch was last reclaimed.
     pub yields: u32,
-    /// When a pass last took out so many events that several threads write in a steady flow.
-    pub busy: Timestamp,
     /// Overflow buckets that the index has given up. They go to the epoch with the dead.
     pub empty_overflows: EmptyOverflows,
     /// The eviction candidates whose cache lines were last asked for.
@@ -66,7 +64,6 @@ impl Maintenance {
             dead: Dead::new(now),
             in_grace: VecDeque::new(),
             yields: 0,
-            busy: NEVER,
             empty_overflows: EmptyOverflows::default(),
             prefetched: [NodeId::NONE; 2],
             events: Vec::new(),

@@ -6,7 +6,7 @@ use crate::engine::maintenance::take_owed_room;
 use crate::engine::reentrancy::{self, ReentrancyMark};
 use crate::links::NodeId;
 use crate::pool::RawHandle;
-use crate::primitives::{Patience, catch_user_panic, seeded};
+use crate::primitives::{catch_user_panic, seeded};
 
 /// Tells the listeners of one removal.
 pub type Tell<'a> = &'a dyn Fn(Notice);
@@ -19,24 +19,15 @@ pub struct DeliveryBudget {
     /// nine at most. (In a small cache batches are smaller, and may be more.) What is left asks
     /// for a pass, and so for the next operation.
     batches: usize,
-    /// Whether a writer's share is dropped in place of batches.
-    share: bool,
-    /// Whether to wait for a thread that is just taking a portion out.
-    patience: Patience,
 }
 
 impl DeliveryBudget {
     /// Of a caller, beside its operation.
-    pub const CALLER: Self =
-        Self { notices: 64, batches: 16, share: false, patience: Patience::Skip };
-    /// The same while drops are left to the writers.
-    const READER: Self = Self { batches: 0, ..Self::CALLER };
-    const WRITER: Self = Self { share: true, ..Self::READER };
+    pub const CALLER: Self = Self { notices: 64, batches: 16 };
     /// Of a job, before other caches have their turn. The end of a runtime waits for that long: for
     /// a listener that takes 200 µs, 0.8 s.
-    pub const JOB: Self = Self { notices: 4096, ..Self::CALLER };
-    pub const ALL: Self =
-        Self { notices: usize::MAX, batches: usize::MAX, share: false, patience: Patience::Wait };
+    pub const JOB: Self = Self { notices: 4096, batches: 16 };
+    pub const ALL: Self = Self { notices: usize::MAX, batches: usize::MAX };
 
     /// Of a caller that asked for so many units.
     pub fn of_units(notices: usize) -> Self {
@@ -62,17 +53,13 @@ impl Core {
         }
     }
 
-    /// Runs the share of the deliveries of a caller that has just written or read.
-    pub fn deliver_as_caller(&self, has_written: bool, tell: Tell<'_>) {
+    /// Runs a caller's share of the deliveries.
+    pub fn deliver_as_caller(&self, tell: Tell<'_>) {
         if self.notices.has_own_executor() {
-            return self.notices.submit_deliveries();
+            self.notices.submit_deliveries();
+        } else {
+            self.deliver_at_most(DeliveryBudget::CALLER, tell);
         }
-        let budget = match (self.notices.drops.left_to_writers() > 0, has_written) {
-            (false, _) => DeliveryBudget::CALLER,
-            (true, false) => DeliveryBudget::READER,
-            (true, true) => DeliveryBudget::WRITER,
-        };
-        self.deliver_at_most(budget, tell);
     }
 
     /// Drops what passes took out and announces removals, within the budget. No lock is held. Does
@@ -88,28 +75,23 @@ impl Core {
         }
         let Some(_mark) = ReentrancyMark::delivery(self.id()) else { return false };
         let _held = seeded("listener-under-the-lock").then(|| self.lock_maintenance());
-        let DeliveryBudget { notices: mut most, mut batches, share, patience } = budget;
-        let leaves_drops = batches == 0;
-        if share {
-            self.drop_share();
-        }
+        let DeliveryBudget { notices: mut most, mut batches } = budget;
         // Calls from listeners and destructors leave to this one what they cause.
         loop {
-            let dropped = self.drop_reclaimed(batches, patience);
-            batches -= dropped;
+            batches -= self.drop_reclaimed(batches);
             if let Some(receiving) = &notices.receiving {
                 receiving.wake();
                 if receiving.is_gone() {
                     self.drop_unreceived();
                 }
             }
-            let mut has_more = batches == 0 && !leaves_drops && !notices.drops.is_empty();
+            let mut has_more = batches == 0 && !notices.to_drop.is_empty();
             let mut is_done = true;
             if notices.has_listener {
                 let delivered = notices.outbox.deliver(most, tell);
                 most -= delivered.count;
                 has_more |= delivered.more;
-                is_done = delivered.count == 0 && dropped == 0;
+                is_done = delivered.count == 0 && notices.to_drop.is_empty();
             }
             if has_more {
                 self.require_pass();
@@ -123,28 +105,15 @@ impl Core {
 
     /// Drops the keys and values of nodes without a count, of at most so many batches. Returns of
     /// how many.
-    pub fn drop_reclaimed(&self, most: usize, patience: Patience) -> usize {
+    pub fn drop_reclaimed(&self, most: usize) -> usize {
         let mut batches = 0;
         while batches < most
-            && let Some(ids) = self.notices.drops.take(patience)
+            && let Some(ids) = self.notices.to_drop.pop()
         {
             self.destroy(&ids);
             batches += 1;
         }
         batches
-    }
-
-    /// Drops the keys and values of a portion of those nodes, or of a batch while many wait.
-    fn drop_share(&self) {
-        let drops = &self.notices.drops;
-        if let Some(batch) = drops.take_excess() {
-            return self.destroy(&batch);
-        }
-        let (portion, count) = drops.take_portion(|next, later| {
-            next.iter().for_each(|&id| self.pool.prefetch_dead(id));
-            later.iter().for_each(|&id| self.pool.prefetch(id));
-        });
-        self.destroy(&portion[..count]);
     }
 
     /// Drops the keys and values of nodes without a count.

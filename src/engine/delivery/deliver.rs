@@ -25,9 +25,9 @@ where
         if !reloads.is_empty() && (!is_outermost || crate::epoch::is_pinned()) {
             // The outermost callback has ended, and a view is still open: deferred again.
             self.core.notices.defer(reloads);
-            return self.deliver_as_caller(false);
+            return self.deliver_as_caller();
         }
-        self.deliver_as_caller(false);
+        self.deliver_as_caller();
         let Some(own) = &self.reloads else { return };
         for reloading in reloads.into_iter().filter_map(|it| it.downcast::<Reloading>().ok()) {
             if reentrancy::may_start_another(own.settings.limit) {
@@ -84,7 +84,7 @@ impl<K, V, S> Engine<K, V, S> {
         }
         core.try_pass(Budget::of_reader());
         core.hasten_grace();
-        self.deliver_as_caller(false);
+        self.deliver_as_caller();
         let reloads = reloads?;
         let mut last = None;
         for reloading in own {
@@ -125,15 +125,15 @@ impl<K, V, S> Engine<K, V, S> {
             core.try_pass(Budget::of_writer());
             core.make_owed_room(&|notice| self.deliver(notice));
         }
-        if core.notices.has_deliveries_after_write() {
-            self.deliver_as_caller(true);
+        if core.notices.has_deliveries() {
+            self.deliver_as_caller();
         }
     }
 
     /// Runs a caller's share of the deliveries.
     #[cold]
-    fn deliver_as_caller(&self, has_written: bool) {
-        self.core.deliver_as_caller(has_written, &|notice| self.deliver(notice));
+    fn deliver_as_caller(&self) {
+        self.core.deliver_as_caller(&|notice| self.deliver(notice));
     }
 
     /// See [`Core::deliver_at_most`].

@@ -11,11 +11,10 @@
 //! returns values to drop and notices to deliver, for its caller to handle after the lock. It waits
 //! for no load and no computation, since either may be waiting for the pass.
 
-use super::budget::{Budget, By, Leftover, Stuck};
-use super::run::{GRACE_CHECK_DELAY, QUIET};
-use crate::buffer::write::Drained;
+use super::budget::{Budget, Leftover, Stuck};
+use super::run::QUIET;
 use crate::clock::{Nanos, Timestamp};
-use crate::engine::core::{Core, Maintenance, PASS_DELAY};
+use crate::engine::core::{Core, Maintenance};
 use crate::epoch::Guard;
 use crate::pool::{FARTHEST, Timers};
 use crate::primitives::seeded;
@@ -28,10 +27,6 @@ pub const MAX_DRAINED: usize = 2 * crate::buffer::ring::MAX_CAPACITY;
 /// thread was preempted for longer than this, after it had read the clock, looks the same: the
 /// wheel goes back, and the next pass advances it again.
 const SET_BACK: Nanos = Nanos::from_raw(1 << 30);
-
-/// A pass that takes out so many events, and from more than one stripe, is one of many: several
-/// threads write in a steady flow, until there was no such pass for [`GRACE_CHECK_DELAY`].
-const STEADY: usize = 32;
 
 /// How many events a pass takes out of a write buffer for `capacity` events.
 pub fn drain_limit(capacity: usize) -> usize {
@@ -77,7 +72,6 @@ impl Core {
         let mut pass = Pass { core: self, state, guard, now, budget, deferred, skipped_busy, kept };
         pass.follow_clock_back();
         let drained = pass.drain();
-        pass.note_flow(&drained);
         // A drain that takes out nothing and leaves events has most likely met an event that its
         // writer is still storing. (Or the event came after the drain had looked.)
         pass.skipped_busy |= drained.more && drained.count == 0;
@@ -105,7 +99,6 @@ impl Core {
         left.kept = pass.kept;
         let added = self.unreclaimed().saturating_sub(unreclaimed);
         let reclaimable = self.reclaim(state, added);
-        self.leave_drops(state, budget.run_by, now);
         left.work |= reclaimable;
         // Nodes that a pass may reclaim wait for passes, not for guards.
         left.yields = budget.yields && !reclaimable && self.take_yield(state);
@@ -122,17 +115,6 @@ impl Core {
         // Whoever requested a pass meanwhile finds the request in the status.
         running.finish(has_more);
         left
-    }
-
-    /// Says who drops the keys and values that wait for that: the writers, if several write in a
-    /// steady flow. (One alone would take 1.05 of the time for updates: what a pass has just looked
-    /// at is in the processor's caches.) The scheduler sees to the rest.
-    fn leave_drops(&self, state: &Maintenance, run_by: By, now: Timestamp) {
-        let is_steady = run_by == By::Caller && now.abs_diff(state.busy) < GRACE_CHECK_DELAY;
-        self.leave_drops_to_writers(is_steady.then_some(state.count));
-        if is_steady && self.has_drops() {
-            self.upkeep.wake_within(PASS_DELAY);
-        }
     }
 
     /// Requests another try at what this pass had to leave alone.
@@ -162,16 +144,6 @@ impl<'a> Pass<'a> {
         while self.now.saturating_add(SET_BACK) < wheel.clock() {
             let now = self.now.max(wheel.clock().saturating_sub(step));
             wheel.rewind(&Timers { pool: &self.core.pool, now }, now);
-        }
-    }
-
-    /// Notes that several threads write in a steady flow, if so many writes were `drained` soon
-    /// after the last pass.
-    fn note_flow(&mut self, drained: &Drained) {
-        let last_pass = self.core.upkeep.published.last_pass();
-        let is_soon = self.now.abs_diff(last_pass) < GRACE_CHECK_DELAY;
-        if drained.count >= STEADY && drained.stripes > 1 && is_soon {
-            self.state.busy = self.now;
         }
     }
 

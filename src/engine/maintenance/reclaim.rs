@@ -165,13 +165,12 @@ impl Core {
             || self.index.retired_tables() > 0
     }
 
-    /// Operations (also reads) run a pass now and then while nodes wait for their grace period, or
-    /// to be dropped by writers, of whom there may be none any more. A
+    /// Operations (also reads) run a pass now and then while nodes wait for their grace period. A
     /// scheduler comes first as a rule. But the thread may be missing (in a forked child), and the
     /// runtime may have ended.
     pub fn request_grace_check(&self, now: Timestamp) {
         // A model's clock stands still.
-        if !cfg!(cortado_loom) && (self.waits_for_grace() || self.has_drops()) {
+        if !cfg!(cortado_loom) && self.waits_for_grace() {
             self.hot.request_pass_by(now.saturating_add(GRACE_CHECK_DELAY));
         }
     }
