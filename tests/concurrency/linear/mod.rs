@@ -107,35 +107,41 @@ impl Event {
         matches!(self.op, Op::Get | Op::GetEntry | Op::Touch) || self.op.load().is_some()
     }
 
-    /// Whether the life that it sees may be one that was set and taken back while a read was under
-    /// way. With an idle time a life is two words. The read may find the deadline as it was, though
-    /// both words were changed and changed back, and then stores the life of the time between. It
-    /// notices before it ends. (That takes a deadline which is the same to the nanosecond: a clock
-    /// that stands still.)
-    fn sees_taken_back(&self, given: Time, history: &[Event]) -> bool {
-        let sets = |event: &Event| matches!(event.op, Op::SetTtl(life) if life >= given);
+    /// Whether it overlaps such a read, during which such a life was set. With an idle time a life
+    /// is two words, the deadline and the term. If the deadline is the same after the set as before
+    /// it, the read does not see that the term has changed. It notices before it ends. (The
+    /// deadline must be the same to the nanosecond.)
+    fn overlaps_late_read(
+        &self,
+        history: &[Event],
+        reads: impl Fn(&Event) -> bool,
+        sets: impl Fn(&Event) -> bool,
+    ) -> bool {
         let set_during =
             |read: &Event| history.iter().any(|event| sets(event) && event.overlaps(read));
-        history.iter().any(|read| read.is_read() && self.overlaps(read) && set_during(read))
+        let is_late = |read: &Event| read.is_read() && reads(read) && set_during(read);
+        history.iter().any(|read| self.overlaps(read) && is_late(read))
     }
 
-    /// Whether it may see the entry end later than the term that was set while a read was under
-    /// way. If that term ends at the very moment at which the idle time ended, the deadline is
-    /// unchanged. The read does not see in it that the term was set, and stores its idle time. It
-    /// notices before it ends.
+    /// Whether the life that it sees may be one that was set and taken back while a read was under
+    /// way. The read stores the life of the time between.
+    fn sees_taken_back(&self, given: Time, history: &[Event]) -> bool {
+        let sets = |event: &Event| matches!(event.op, Op::SetTtl(life) if life >= given);
+        self.overlaps_late_read(history, |_| true, sets)
+    }
+
+    /// Whether it may see the entry end at `end`, later than the term that was set while a read was
+    /// under way: the read stores the idle time that it gives. The term must end when the idle time
+    /// before it would have ended.
     fn sees_before_the_term(&self, node: &Node, end: Time, history: &[Event]) -> bool {
-        let gives = |event: &Event, life, end| {
-            event.readings.iter().any(|&reading: &Time| reading.saturating_add(life) == end)
+        let gives = |event: &Event, life: Time, end| {
+            event.readings.iter().any(|reading| reading.saturating_add(life) == end)
         };
+        let reads = |event: &Event| gives(event, IDLE, end);
         let sets =
             |event: &Event| matches!(event.op, Op::SetTtl(life) if gives(event, life, node.term));
         let was_idle_end = history.iter().any(|event| gives(event, IDLE, node.deadline));
-        let set_during =
-            |read: &Event| history.iter().any(|event| sets(event) && event.overlaps(read));
-        let prolongs = |read: &Event| read.is_read() && gives(read, IDLE, end);
-        node.term == node.deadline
-            && was_idle_end
-            && history.iter().any(|read| prolongs(read) && self.overlaps(read) && set_during(read))
+        node.term == node.deadline && was_idle_end && self.overlaps_late_read(history, reads, sets)
     }
 
     /// Whether a load that is under way does not survive it. Computations wait for loads. A change
@@ -266,10 +272,9 @@ impl Setup {
     /// that began before the computation may have been held up since it read the clock. The
     /// lifetime that its hook gives, counted from that reading, may be over at once.
     fn ended_after_the_look(self, node: &Node, event: &Event, history: &[Event]) -> bool {
-        use Op::{ComputeRemove, Get, GetEntry, Look, Put, Replace, Touch, Upsert};
+        use Op::{ComputeRemove, Look, Put, Replace, Upsert};
         let gave = |read: &Event| {
-            (matches!(read.op, Get | GetEntry | Touch) || read.op.load().is_some())
-                && read.readings.iter().any(|&reading| reading + READ == node.deadline)
+            read.is_read() && read.readings.iter().any(|reading| reading + READ == node.deadline)
         };
         self.hook
             && matches!(event.op, Put(_) | Upsert(_) | Replace(_) | ComputeRemove | Look)
