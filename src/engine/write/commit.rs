@@ -310,12 +310,6 @@ impl Core {
         loop {
             judged = life.deadline();
             if judged <= now {
-                // A read has made the new hard deadline, which has passed, the deadline since. So
-                // it is this call that ends the life.
-                if replaced.is_some() && ends_now && !seeded("zero-terms-lose-to-reads") {
-                    new = now;
-                    break;
-                }
                 if life.claim(judged) {
                     // A read may have made the new hard deadline the deadline before the expiry was
                     // claimed: then the life has ended by this call. A life that ended by the idle
