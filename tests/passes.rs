@@ -67,6 +67,25 @@ fn operations_run_a_pass_when_it_is_due_and_not_before() {
     }
 }
 
+/// On any machine: the stripes of a small cache are fewer than those of a large one. Otherwise each
+/// of them would have room for one write, and every write would run a pass.
+#[test]
+fn writes_into_a_small_cache_wait_for_a_batch() {
+    let _alone = alone();
+    for (capacity, batch) in [(100, 2), (1000, 16), (10_000, 39)] {
+        let (clock, _) = Clock::manual();
+        let cache: Audited<u32, u32> =
+            audited(Cache::builder().clock(clock).max_capacity(capacity).build());
+        cache.run_pending_tasks();
+        for key in 1..batch {
+            cache.insert(key, key);
+            assert_eq!(cache.entry_count(), 0, "{capacity}: write {key} runs a pass");
+        }
+        (0..batch * 10).for_each(|key| cache.insert(1000 + key, key));
+        assert!(cache.entry_count() > u64::from(batch), "{capacity}: no pass");
+    }
+}
+
 /// Maintenance in slices evicts as many entries as a slice has units, beside those that make room
 /// for recorded writes.
 #[test]

@@ -2,6 +2,7 @@
 //! the two buffers, against a single queue in place of their stripes, and the frequency sketch.
 
 use cortado::internals::buffer::read::{Push, ReadBuffer};
+use cortado::internals::buffer::stripe_count;
 use cortado::internals::buffer::write::{
     DrainLimits, MAX_BATCH, Pressure, WriteBuffer, WriteLimits,
 };
@@ -46,12 +47,13 @@ impl Buffer for WriteBuffer {
     const NAME: &str = "write buffer";
 
     fn new() -> Self {
-        Self::new(WriteLimits {
+        let limits = WriteLimits {
             batch: MAX_BATCH,
             weight: u64::MAX,
             spilled_events: 0,
             spilled_weight: 0,
-        })
+        };
+        Self::new(stripe_count(), limits)
     }
 
     fn push(&self, number: u32) -> bool {

@@ -20,7 +20,7 @@
 //! * A hint only when the stripe is full (Caffeine): the records between the hint and the drain are
 //!   lost.
 
-use super::stripes::Stripes;
+use super::stripes::{Stripes, stripe_count};
 use crate::links::NodeId;
 use crate::primitives::{Patience, seeded};
 
@@ -54,7 +54,7 @@ pub struct ReadBuffer {
 impl ReadBuffer {
     /// Creates an empty buffer.
     pub fn new() -> Self {
-        Self { stripes: Stripes::new(STRIPE_CAPACITY) }
+        Self { stripes: Stripes::new(stripe_count(), STRIPE_CAPACITY) }
     }
 
     /// Records that the node `id` was read, unless the stripe is full.

@@ -60,9 +60,10 @@ pub(super) struct Stripes<const SEGMENTS: usize> {
 }
 
 impl<const SEGMENTS: usize> Stripes<SEGMENTS> {
-    /// Stripes that hold so many events each.
-    pub(super) fn new(ring_capacity: usize) -> Self {
-        let (places, len) = (OnceLock::new(), stripe_count());
+    /// So many stripes, a power of two, that hold so many events each.
+    pub(super) fn new(len: usize, ring_capacity: usize) -> Self {
+        debug_assert!(len.is_power_of_two());
+        let places = OnceLock::new();
         let stripes = Self { places, len, ring_capacity, first: AtomicUsize::new(0) };
         if cfg!(cortado_loom) {
             // loom does not see that std's lock publishes a ring.
@@ -107,6 +108,10 @@ impl<const SEGMENTS: usize> Stripes<SEGMENTS> {
         let first = self.first.load(Relaxed);
         self.first.store(first.wrapping_add(1), Relaxed);
         (0..self.len).filter_map(move |step| self.get(first.wrapping_add(step) & (self.len - 1)))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
     }
 
     /// How many events all stripes can hold together.

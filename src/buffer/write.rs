@@ -65,7 +65,8 @@ pub enum Pressure {
     Low,
     /// The stripe was empty: request a pass. It need not run now.
     First,
-    /// The stripe holds a batch: run a pass if the maintenance lock is free, else request one.
+    /// The stripe holds a batch, or half of its weight: run a pass if the maintenance lock is free,
+    /// else request one.
     Drain,
     /// The stripe holds more weight than its limit: wait for the maintenance lock and run a pass
     /// before returning.
@@ -117,16 +118,16 @@ pub struct WriteLimits {
 }
 
 impl WriteBuffer {
-    /// Creates an empty buffer.
+    /// Creates an empty buffer of so many stripes, a power of two.
     ///
     /// # Panics
     ///
     /// Unless `1 <= batch <= MAX_BATCH`.
-    pub fn new(limits: WriteLimits) -> Self {
+    pub fn new(stripes: usize, limits: WriteLimits) -> Self {
         let WriteLimits { batch, weight, spilled_events, spilled_weight } = limits;
         assert!((1..=MAX_BATCH).contains(&batch), "batch must be in 1..={MAX_BATCH}, is {batch}");
         Self {
-            stripes: Stripes::new(batch * BATCHES),
+            stripes: Stripes::new(stripes, batch * BATCHES),
             batch: GuardedU64::new(batch as u64),
             weight_limit: GuardedU64::new(weight),
             spill: Spill::new(spilled_events, spilled_weight),
@@ -160,9 +161,10 @@ impl WriteBuffer {
 
     #[inline]
     fn pressure(&self, before: Account, now: Account) -> Pressure {
-        if now.weight() > self.weight_limit.load(Relaxed) {
+        let limit = self.weight_limit.load(Relaxed);
+        if now.weight() > limit {
             Pressure::Urgent
-        } else if now.count() >= self.batch.load(Relaxed) {
+        } else if now.count() >= self.batch.load(Relaxed) || now.weight() > limit / 2 {
             Pressure::Drain
         } else if before.count() == 0 && !seeded("write-first-goes-unasked") {
             Pressure::First
@@ -211,6 +213,11 @@ impl WriteBuffer {
     /// Whether no event is pending. An event that is just being pushed may count already.
     pub fn is_empty(&self) -> bool {
         self.spill.count() == 0 && self.stripes.iter().all(|stripe| stripe.account().count() == 0)
+    }
+
+    /// The number of stripes.
+    pub fn stripes(&self) -> usize {
+        self.stripes.len()
     }
 
     /// How many events all stripes can hold together.

@@ -112,6 +112,29 @@ fn what_has_expired_within_the_tick_goes_after_spilled_writes() {
     cache.audit();
 }
 
+/// A stripe asks for a drain when half of its room is taken, on any machine. So a writer goes on
+/// for a while beside a pass, also in a small cache, and also if few entries fill it.
+#[test]
+fn half_of_a_stripe_is_left_for_writes_beside_a_pass() {
+    for (capacity, weight, batch, room) in
+        [(100, 1, 2, 3), (1000, 1, 16, 31), (4000, 1, 63, 125), (2000, 10, 4, 6)]
+    {
+        for (writes, is_asked) in [(batch - 1, false), (batch, true), (room, true)] {
+            let builder = Cache::builder().max_capacity(capacity).clock(Clock::manual().0);
+            let cache = match weight {
+                1 => builder.build(),
+                _ => builder.weigher(move |_, _| weight).build(),
+            };
+            cache.run_pending_tasks();
+            hold_up(&cache, 0, (1, writes));
+            assert_eq!(core(&cache).is_pass_required(), is_asked, "{writes} into {capacity}");
+            cache.run_pending_tasks();
+            assert_eq!(cache.entry_count(), u64::from(writes));
+            cache.audit();
+        }
+    }
+}
+
 /// Passes that apply many additions move as many buckets of a growing index as these ask for. A
 /// bucket has room for ten entries without an overflow, and the index is made for seven.
 #[test]

@@ -11,6 +11,7 @@
 
 use crate::support::explore::model;
 use cortado::internals::buffer::read::{Push, ReadBuffer};
+use cortado::internals::buffer::stripe_count;
 use cortado::internals::buffer::write::{DrainLimits, Pressure, WriteBuffer, WriteLimits};
 use cortado::internals::links::NodeId;
 use cortado::internals::sync::Patience;
@@ -62,12 +63,15 @@ struct Client {
 impl Client {
     fn new(batch: usize, spilled: u64) -> Arc<Self> {
         Arc::new(Self {
-            buffer: WriteBuffer::new(WriteLimits {
-                batch,
-                weight: u64::MAX,
-                spilled_events: spilled,
-                spilled_weight: spilled,
-            }),
+            buffer: WriteBuffer::new(
+                stripe_count(),
+                WriteLimits {
+                    batch,
+                    weight: u64::MAX,
+                    spilled_events: spilled,
+                    spilled_weight: spilled,
+                },
+            ),
             required: AtomicBool::new(false),
             applied: Mutex::new(Vec::new()),
         })

@@ -7,6 +7,7 @@
 //! | `begin_sees_what_was_left_before_the_request` | the word alone carries the work | `drain-finish-overwrites-required`, `drain-request-is-relaxed` |
 
 use crate::support::explore::model;
+use cortado::internals::buffer::stripe_count;
 use cortado::internals::buffer::write::{DrainLimits, Pressure, WriteBuffer, WriteLimits};
 use cortado::internals::drain::DrainStatus;
 use cortado::internals::sync::Patience;
@@ -24,12 +25,10 @@ impl Client {
     fn new(limit: usize) -> Arc<Self> {
         Arc::new(Self {
             status: DrainStatus::default(),
-            buffer: WriteBuffer::new(WriteLimits {
-                batch: 2,
-                weight: u64::MAX,
-                spilled_events: 0,
-                spilled_weight: 0,
-            }),
+            buffer: WriteBuffer::new(
+                stripe_count(),
+                WriteLimits { batch: 2, weight: u64::MAX, spilled_events: 0, spilled_weight: 0 },
+            ),
             limit,
             applied: Mutex::new(Vec::new()),
         })

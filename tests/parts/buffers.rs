@@ -8,6 +8,7 @@ use std::thread;
 
 use cortado::internals::buffer::read::{Push, ReadBuffer};
 use cortado::internals::buffer::spill::MAX_EVENTS;
+use cortado::internals::buffer::stripe_count;
 use cortado::internals::buffer::write::{
     DrainLimits, Drained, MAX_BATCH, Pressure, WriteBuffer, WriteLimits,
 };
@@ -33,7 +34,7 @@ fn limits(batch: usize, weight: u64, (spilled_events, spilled_weight): (u64, u64
 }
 
 fn spilling(batch: usize, weight: u64, spill: (u64, u64)) -> WriteBuffer {
-    WriteBuffer::new(limits(batch, weight, spill))
+    WriteBuffer::new(stripe_count(), limits(batch, weight, spill))
 }
 
 fn within(stripes: usize, spill: usize) -> DrainLimits {
@@ -161,9 +162,12 @@ fn pressure_rises_with_count_and_weight() {
     assert_eq!(write_all(&buffer, 4), (vec![1, 2, 3, 4], true));
     assert_eq!(buffer.push(7, 5), Ok(Pressure::Drain));
     assert_eq!(write_all(&buffer, 3), (vec![5, 6, 7], false));
+    assert_eq!(buffer.push(8, 50), Ok(Pressure::First));
+    assert_eq!(buffer.push(9, 1), Ok(Pressure::Drain), "more than half of the weight");
+    assert_eq!(write_all(&buffer, 2), (vec![8, 9], false));
     assert_eq!(buffer.pending_weight(), 0);
     assert!(buffer.is_empty());
-    assert_eq!(buffer.push(8, 101), Ok(Pressure::Urgent), "alone too heavy");
+    assert_eq!(buffer.push(10, 101), Ok(Pressure::Urgent), "alone too heavy");
 }
 
 #[test]
@@ -422,7 +426,7 @@ proptest! {
                         let sum: u64 = model.iter().map(|(_, weight)| u64::from(*weight)).sum();
                         Ok(if sum > weight_limit {
                             Pressure::Urgent
-                        } else if model.len() >= batch {
+                        } else if model.len() >= batch || sum > weight_limit / 2 {
                             Pressure::Drain
                         } else if model.len() == 1 {
                             Pressure::First

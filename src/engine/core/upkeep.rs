@@ -21,6 +21,9 @@ use std::time::Duration;
 /// room for, in all stripes of the write buffer together.
 pub const SLACK_SHARE: u64 = 16;
 
+/// A cache has no more stripes than have room for this weight each.
+const LEAST_STRIPE_WEIGHT: u64 = 64;
+
 /// How long a scheduled cache lets recorded writes wait for a pass.
 pub const PASS_DELAY: Duration = Duration::from_millis(2);
 
@@ -49,22 +52,40 @@ pub struct Upkeep {
 /// Where a quarter of the slack exceeds what the stripes can hold, writers may spill the other
 /// quarter. That requires that every entry weighs 1. Updates and removals need no room; the whole
 /// slack bounds the number of those that are spilled.
-fn write_limits(weighs: bool, capacity: u64) -> WriteLimits {
-    let stripes = stripe_count() as u64;
+///
+/// A stripe asks for a drain at half of its weight. What comes until a thread has drained it takes
+/// the other half. Without that half, threads that write at once would wait for each other.
+fn write_limits(weighs: bool, capacity: u64, stripes: usize) -> WriteLimits {
+    let stripes = stripes as u64;
     let share = capacity / SLACK_SHARE;
     let quarter = share / 4;
     let spills = !weighs && quarter / stripes >= MAX_CAPACITY as u64;
     let (spilled_events, spilled_weight) = if spills { (share, quarter) } else { (0, 0) };
     let weight = ((share / 2 - spilled_weight) / stripes).max(1);
-    let batch = usize::try_from(weight).unwrap_or(MAX_BATCH).min(MAX_BATCH);
+    let batch = usize::try_from(weight.div_ceil(2)).unwrap_or(MAX_BATCH).min(MAX_BATCH);
     WriteLimits { batch, weight, spilled_events, spilled_weight }
+}
+
+/// How many stripes of the write buffer share the slack. Fewer than hardware threads in a small
+/// cache: split among sixteen, the slack of 1,000 entries would leave each stripe one event, and
+/// every write would run a pass.
+fn write_stripes(capacity: u64) -> usize {
+    let all = stripe_count();
+    if cfg!(cortado_loom) {
+        return all;
+    }
+    let filled = capacity / SLACK_SHARE / 2 / LEAST_STRIPE_WEIGHT;
+    let filled = usize::try_from(filled).unwrap_or(all).clamp(1, all);
+    1 << filled.ilog2()
 }
 
 impl Upkeep {
     pub fn new(config: &Config, max_capacity: u64, now: Timestamp) -> Self {
+        let stripes = write_stripes(max_capacity);
+        let limits = write_limits(config.weighs, max_capacity, stripes);
         Self {
             reads: ReadBuffer::new(),
-            writes: WriteBuffer::new(write_limits(config.weighs, max_capacity)),
+            writes: WriteBuffer::new(stripes, limits),
             weighs: config.weighs,
             status: DrainStatus::default(),
             state: Mutex::new(Maintenance::new(config, now)),
@@ -79,7 +100,7 @@ impl Upkeep {
 
     /// Follows a change of the capacity.
     pub fn set_capacity(&self, capacity: u64) {
-        self.writes.set_limits(write_limits(self.weighs, capacity));
+        self.writes.set_limits(write_limits(self.weighs, capacity, self.writes.stripes()));
     }
 
     /// The maintenance lock, for a caller that must have it.
