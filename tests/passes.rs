@@ -86,6 +86,20 @@ fn writes_into_a_small_cache_wait_for_a_batch() {
     }
 }
 
+#[test]
+fn writes_wait_for_a_batch_when_the_cache_was_turned_on_later() {
+    let _alone = alone();
+    let (clock, _) = Clock::manual();
+    let cache: Audited<u32, u32> = audited(Cache::builder().clock(clock).max_capacity(0).build());
+    cache.run_pending_tasks();
+    cache.set_max_capacity(1_000_000);
+    cache.run_pending_tasks();
+    (1..32).for_each(|key| cache.insert(key, key));
+    assert_eq!(cache.entry_count(), 0, "a write runs a pass");
+    (32..1000).for_each(|key| cache.insert(key, key));
+    assert!(cache.entry_count() > 900);
+}
+
 /// Maintenance in slices evicts as many entries as a slice has units, beside those that make room
 /// for recorded writes.
 #[test]

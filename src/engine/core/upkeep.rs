@@ -24,6 +24,9 @@ pub const SLACK_SHARE: u64 = 16;
 /// A cache has no more stripes than have room for this weight each.
 const LEAST_STRIPE_WEIGHT: u64 = 64;
 
+/// A stripe has memory for a batch of this many events, however small the capacity is.
+const LEAST_ROOM: usize = 32;
+
 /// How long a scheduled cache lets recorded writes wait for a pass.
 pub const PASS_DELAY: Duration = Duration::from_millis(2);
 
@@ -83,9 +86,13 @@ impl Upkeep {
     pub fn new(config: &Config, max_capacity: u64, now: Timestamp) -> Self {
         let stripes = write_stripes(max_capacity);
         let limits = write_limits(config.weighs, max_capacity, stripes);
+        // The capacity may be raised later; the memory of the stripes stays as it is.
+        let batch = limits.batch.max(LEAST_ROOM);
+        let writes = WriteBuffer::new(stripes, WriteLimits { batch, ..limits });
+        writes.set_limits(limits);
         Self {
             reads: ReadBuffer::new(),
-            writes: WriteBuffer::new(stripes, limits),
+            writes,
             weighs: config.weighs,
             status: DrainStatus::default(),
             state: Mutex::new(Maintenance::new(config, now)),
