@@ -154,6 +154,11 @@ impl WriteBuffer {
         Ok(self.pressure(before, now))
     }
 
+    /// Whether the stripe of this thread holds more weight than its limit.
+    pub fn is_urgent(&self) -> bool {
+        self.stripes.mine().account().weight() > self.weight_limit.load(Relaxed)
+    }
+
     /// Whether an event of this weight is urgent whatever else its stripe holds.
     pub fn is_heavy(&self, weight: u32) -> bool {
         u64::from(weight) > self.weight_limit.load(Relaxed)

@@ -110,7 +110,22 @@ impl Core {
             }
             Pressure::Drain => self.require_pass(),
             Pressure::Urgent if seeded("urgent-writers-go-on") => {}
-            Pressure::Urgent => _ = self.pass_now(now, None),
+            Pressure::Urgent => self.lighten(weight, now),
+        }
+    }
+
+    /// Has a pass drain this thread's stripe, which holds too much weight: the caller's pass, or
+    /// the one that another thread is running. Before it waits, the caller yields its core, as
+    /// in [`push_again`](Self::push_again).
+    #[cold]
+    fn lighten(&self, weight: u32, now: Timestamp) {
+        let writes = &self.upkeep.writes;
+        let pass = || self.pass_if_free((now, None), Budget::of_writer());
+        if writes.is_heavy(weight) || self.upkeep.has_lock_waiters() || !pass() {
+            thread::yield_now();
+            if writes.is_heavy(weight) || writes.is_urgent() {
+                self.pass_now(now, None);
+            }
         }
     }
 
