@@ -117,7 +117,7 @@ fn what_has_expired_within_the_tick_goes_after_spilled_writes() {
 #[test]
 fn half_of_a_stripe_is_left_for_writes_beside_a_pass() {
     for (capacity, weight, batch, room) in
-        [(100, 1, 2, 3), (1000, 1, 16, 31), (4000, 1, 63, 125), (2000, 10, 4, 6)]
+        [(100, 1, 1, 3), (1000, 1, 15, 31), (4000, 1, 62, 124), (2000, 10, 4, 6)]
     {
         for (writes, is_asked) in [(batch - 1, false), (batch, true), (room, true)] {
             let builder = Cache::builder().max_capacity(capacity).clock(Clock::manual().0);

@@ -65,7 +65,7 @@ fn write_limits(weighs: bool, capacity: u64, stripes: usize) -> WriteLimits {
     let spills = !weighs && quarter / stripes >= MAX_CAPACITY as u64;
     let (spilled_events, spilled_weight) = if spills { (share, quarter) } else { (0, 0) };
     let weight = ((share / 2 - spilled_weight) / stripes).max(1);
-    let batch = usize::try_from(weight.div_ceil(2)).unwrap_or(MAX_BATCH).min(MAX_BATCH);
+    let batch = usize::try_from((weight / 2).max(1)).unwrap_or(MAX_BATCH).min(MAX_BATCH);
     WriteLimits { batch, weight, spilled_events, spilled_weight }
 }
 
