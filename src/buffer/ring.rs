@@ -152,7 +152,14 @@ impl<const SEGMENTS: usize> Ring<SEGMENTS> {
     /// `None` if the ring is full.
     #[inline]
     pub fn push(&self, event: u64, weight: u32) -> Option<(Account, Account)> {
-        debug_assert_ne!(event, 0, "event 0 marks an empty slot");
+        let (before, now) = self.reserve(weight)?;
+        self.store(before, event, weight);
+        Some((before, now))
+    }
+
+    /// The first step of a push: takes the next position.
+    #[inline(always)]
+    pub(super) fn reserve(&self, weight: u32) -> Option<(Account, Account)> {
         let mut before = self.account();
         loop {
             if before.count() == self.capacity {
@@ -163,16 +170,20 @@ impl<const SEGMENTS: usize> Ring<SEGMENTS> {
             }
             let now = before.plus(weight);
             match self.account.compare_exchange_weak(before.0, now.0, Acquire, Relaxed) {
-                Ok(_) => {
-                    let slot = self.slot_to_fill(before.position());
-                    slot.weight.store(weight, Relaxed);
-                    let order = ordering_unless_seeded("write-publish-relaxed", Release);
-                    slot.event.store(event, order);
-                    return Some((before, now));
-                }
+                Ok(_) => return Some((before, now)),
                 Err(other) => before = Account(other),
             }
         }
+    }
+
+    /// The second step: stores the event at the position that was next in `before`.
+    #[inline(always)]
+    pub(super) fn store(&self, before: Account, event: u64, weight: u32) {
+        debug_assert_ne!(event, 0, "event 0 marks an empty slot");
+        let slot = self.slot_to_fill(before.position());
+        slot.weight.store(weight, Relaxed);
+        let order = ordering_unless_seeded("write-publish-relaxed", Release);
+        slot.event.store(event, order);
     }
 
     /// Takes out at most `limit` events, which stay part of the account until the caller

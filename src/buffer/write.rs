@@ -68,8 +68,8 @@ pub enum Pressure {
     /// The stripe holds a batch, or half of its weight: run a pass if the maintenance lock is free,
     /// else request one.
     Drain,
-    /// The stripe holds more weight than its limit: wait for the maintenance lock and run a pass
-    /// before returning.
+    /// The stripe holds more weight than its limit: return only when a pass has brought it down
+    /// ([`is_urgent`](WriteBuffer::is_urgent)).
     Urgent,
 }
 
@@ -152,6 +152,14 @@ impl WriteBuffer {
     pub fn push(&self, event: u64, weight: u32) -> Result<Pressure, u64> {
         let (before, now) = self.stripes.mine().push(event, weight).ok_or(event)?;
         Ok(self.pressure(before, now))
+    }
+
+    /// A push whose thread is preempted before it has stored the event. The result stores it.
+    #[cfg(test)]
+    pub fn stalled_push(&self, event: u64, weight: u32) -> impl FnOnce() + '_ {
+        let stripe = self.stripes.mine();
+        let (before, _) = stripe.reserve(weight).expect("the stripe is not full");
+        move || stripe.store(before, event, weight)
     }
 
     /// Whether the stripe of this thread holds more weight than its limit.

@@ -70,6 +70,7 @@ mod write;
 #[cfg(all(test, feature = "internals", not(cortado_loom)))]
 pub use self::{
     core::{Core, Maintenance},
+    event::Event,
     maintenance::Budget,
     reentrancy::frames,
 };

@@ -3,7 +3,7 @@
 
 use crate::cache::Cache;
 use crate::clock::Clock;
-use crate::engine::Core;
+use crate::engine::{Core, Event};
 use crate::expiry::Expiry;
 use crate::primitives::thread;
 use crate::scheduler::Scheduled;
@@ -133,6 +133,38 @@ fn half_of_a_stripe_is_left_for_writes_beside_a_pass() {
             cache.audit();
         }
     }
+}
+
+/// A writer whose stripe is too heavy waits for a writer that is off its core in the middle of a
+/// push. A pass that skips what that one has not stored yet drains nothing.
+#[test]
+fn a_stripe_stays_within_its_weight_beside_a_stalled_push() {
+    // One stripe, with room for weight 31.
+    let cache = cache(1000, 10);
+    let entry = cache.peek(&u32::MAX).expect("it was inserted").node().id();
+    let writes = &core(&cache).upkeep.writes;
+    let store = writes.stalled_push(Event::Rescheduled(entry).pack().word(), 1);
+    let writer = cache.clone();
+    let writer = thread::spawn(move || {
+        let pending = (0..60).map(|key| {
+            writer.insert(key, key);
+            core(&writer).upkeep.writes.pending_weight()
+        });
+        pending.max()
+    });
+    // Waits until the writer has ended, or is in a pass that does not end. (A mistake about that
+    // could hide a failure. It makes none.)
+    let mut held = 0;
+    while !writer.is_finished() && held < 10_000 {
+        held = if core(&cache).upkeep.state.try_lock().is_none() { held + 1 } else { 0 };
+        thread::yield_now();
+    }
+    store();
+    let most = writer.join().expect("no panic").expect("it has written");
+    assert!((15..=31).contains(&most), "{most} in a stripe for 31");
+    cache.run_pending_tasks();
+    assert_eq!(cache.entry_count(), 70);
+    cache.audit();
 }
 
 /// Passes that apply many additions move as many buckets of a growing index as these ask for. A
