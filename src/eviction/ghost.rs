@@ -67,13 +67,13 @@ impl Ghost {
     /// Prefetches the line that [`put`](Self::put) or [`remove`](Self::remove) of a key touches.
     #[inline]
     pub fn prefetch(&self, x: Spread) {
-        prefetch(self.lines.get(self.lines.index(x)));
+        prefetch(self.lines.of(x));
     }
 
     /// Remembers a rejected key.
     pub fn put(&mut self, x: Spread) {
-        let (index, entries) = (self.lines.index(x), self.lines.entries);
-        let line = self.lines.get_mut(index);
+        let entries = self.lines.entries;
+        let line = self.lines.of_mut(x);
         let cursor = usize::from(line[0]) % (PLACES + 1);
         line[cursor] = fingerprint(x);
         line[0] = if cursor >= entries.min(PLACES) { 1 } else { cursor as u16 + 1 };
@@ -81,8 +81,8 @@ impl Ghost {
 
     /// Forgets a key. Returns whether it was rejected recently.
     pub fn remove(&mut self, x: Spread) -> bool {
-        let (index, wanted) = (self.lines.index(x), fingerprint(x));
-        let line = self.lines.get_mut(index);
+        let wanted = fingerprint(x);
+        let line = self.lines.of_mut(x);
         // This compares all places: vector instructions do that faster than a search with an early
         // exit.
         let known = line.iter().fold(false, |known, print| known | (*print == wanted));

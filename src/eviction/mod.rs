@@ -270,7 +270,15 @@ impl Policy {
     }
 
     /// Removes a node, if it is in the policy.
+    #[inline]
     pub fn remove<'a, S: PolicyStore + ?Sized>(&mut self, store: &S, node: S::Node<'a>) {
+        // A victim that was taken is in the policy no more.
+        if node.region() != Region::None || Aside::holds(node.links()) {
+            self.remove_held(store, node);
+        }
+    }
+
+    fn remove_held<'a, S: PolicyStore + ?Sized>(&mut self, store: &S, node: S::Node<'a>) {
         if self.queues.remove(store, node) != Region::None
             || self.queues.regions.aside.remove(store, node)
         {

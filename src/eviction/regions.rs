@@ -21,6 +21,9 @@ pub struct RegionList {
 pub struct Regions {
     /// In the order of [`Region`], without [`Region::None`].
     lists: [RegionList; 4],
+    /// The sums over all lists, which every write asks for several times.
+    weight: u64,
+    len: usize,
     /// Nodes that cannot be evicted now. They are in no region, and count all the same.
     pub aside: Aside,
 }
@@ -40,12 +43,11 @@ impl Regions {
     }
 
     pub fn weight(&self) -> u64 {
-        let [window, probation, protected, _weightless] = &self.lists;
-        window.weight + probation.weight + protected.weight + self.aside.weight()
+        self.weight + self.aside.weight()
     }
 
     pub fn len(&self) -> usize {
-        self.lists.iter().map(|list| list.list.len()).sum::<usize>() + self.aside.len()
+        self.len + self.aside.len()
     }
 
     /// The next node to leave the main region.
@@ -68,7 +70,10 @@ impl Regions {
             End::Front => list.list.link_front(store, id, node.links()),
             End::Back => list.list.link_back(store, id, node.links()),
         }
-        list.weight += u64::from(node.weight());
+        let weight = u64::from(node.weight());
+        list.weight += weight;
+        self.weight += weight;
+        self.len += 1;
         node.set_region(to);
     }
 
@@ -78,7 +83,10 @@ impl Regions {
         let from = node.region();
         if let Some(list) = self.of_mut(from) {
             list.list.unlink(store, node.links());
-            list.weight -= u64::from(node.weight());
+            let weight = u64::from(node.weight());
+            list.weight -= weight;
+            self.weight -= weight;
+            self.len -= 1;
             node.set_region(Region::None);
         }
         from
@@ -113,6 +121,7 @@ impl Regions {
         let is_replaced = self.replace(store, from, to);
         if let Some(list) = self.of_mut(region) {
             list.weight = list.weight - before + after;
+            self.weight = self.weight - before + after;
         }
         is_replaced
     }
@@ -131,6 +140,7 @@ impl Regions {
     ///
     /// Describes the first violation.
     pub fn validate<S: PolicyStore + ?Sized>(&self, store: &S) -> Result<(), String> {
+        let (mut total, mut len) = (0, 0);
         for region in [Region::Window, Region::Probation, Region::Protected, Region::Weightless] {
             let list = self.of(region);
             list.list.validate(store).map_err(|error| format!("{region:?}: {error}"))?;
@@ -143,7 +153,10 @@ impl Regions {
                 weight += u64::from(own);
             }
             ensure!(weight == list.weight, "{region:?} weighs {weight}, not {}", list.weight);
+            (total, len) = (total + weight, len + list.list.len());
         }
+        let is_right = (total, len) == (self.weight, self.len);
+        ensure!(is_right, "{len} nodes weigh {total}, not {} and {}", self.len, self.weight);
         self.aside.validate(store)
     }
 
