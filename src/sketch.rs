@@ -27,7 +27,7 @@
 //! Not chosen:
 //!
 //! * Four counters per key, one in each quarter of the block: the same hit ratios
-//!   (`docs/eviction.md`), and a duel and a count take 86 instructions more.
+//!   (`docs/eviction.md`), and a unique insert takes 90 instructions more.
 //! * A period per block: busy blocks would age faster than quiet ones.
 //! * Counters spread over the whole table: four cache misses for slightly fewer collisions.
 
