@@ -116,7 +116,7 @@ impl Sketch {
 
     /// The size of all counters in bytes.
     pub fn bytes(&self) -> usize {
-        self.blocks.count * size_of::<[u64; 8]>()
+        self.blocks.count() * size_of::<[u64; 8]>()
     }
 
     /// The value of `counts` that starts a halving. A halving halves `counts` as well, so the
@@ -192,14 +192,14 @@ impl Sketch {
     #[cold]
     fn age(&mut self) {
         let Sweep { next: from, mut odd } = self.sweep.unwrap_or_default();
-        let to = (from + SWEEP).min(self.blocks.count);
+        let to = (from + SWEEP).min(self.blocks.count());
         for index in from..to {
             for word in self.blocks.get_mut(index) {
                 odd += u64::from((*word & LOW_BITS).count_ones());
                 *word = *word >> 1 & HALVES;
             }
         }
-        if to < self.blocks.count {
+        if to < self.blocks.count() {
             self.sweep = Some(Sweep { next: to, odd });
         } else {
             // One count raised two counters. An odd counter loses half a count to rounding.

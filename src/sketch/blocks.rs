@@ -42,9 +42,9 @@ pub struct Blocks<T> {
     /// Full chunks of [`CHUNK`] blocks. The last chunk in use may be shorter, and the chunks after
     /// it are empty.
     chunks: Vec<Vec<Block<T>>>,
-    pub count: usize,
+    count: u32,
     /// `count` rounded up to a power of two, minus one.
-    mask: usize,
+    mask: u32,
     /// The number of entries that the size is for: the recent maximum.
     pub entries: usize,
     /// The number of blocks for a number of entries.
@@ -57,13 +57,15 @@ impl<T: Copy> Blocks<T> {
     pub fn new(empty: T, size_for: fn(usize) -> usize) -> Self {
         let count = size_for(0);
         debug_assert!((1..=CHUNK).contains(&count));
-        Self {
-            chunks: vec![vec![Block(empty); count]],
-            count,
-            mask: count.next_power_of_two() - 1,
-            entries: 0,
-            size_for,
-        }
+        let chunks = vec![vec![Block(empty); count]];
+        let mut blocks = Self { chunks, count: 0, mask: 0, entries: 0, size_for };
+        blocks.resized(count);
+        blocks
+    }
+
+    /// The number of blocks.
+    pub fn count(&self) -> usize {
+        self.count as usize
     }
 
     /// The block of `x`. Only the low bits of `x` matter.
@@ -87,11 +89,11 @@ impl<T: Copy> Blocks<T> {
 
     #[inline]
     fn index(&self, x: Spread) -> usize {
-        let index = x.0 as usize & self.mask;
+        let index = x.0 as u32 & self.mask;
         // This is a shift instead of a branch, which the processor could not predict.
         let index = index & self.mask >> u32::from(index >= self.count);
         debug_assert!(index < self.count, "block {index} of {}", self.count);
-        index
+        index as usize
     }
 
     /// A block by its number.
@@ -125,10 +127,10 @@ impl<T: Copy> Blocks<T> {
             self.entries -= 1;
         }
         let wanted = (self.size_for)(self.entries);
-        while wanted > self.count {
+        while wanted > self.count() {
             self.split();
         }
-        while wanted < self.count {
+        while wanted < self.count() {
             let (given_up, target) = self.pop();
             merge(self.get_mut(target), given_up);
         }
@@ -141,7 +143,7 @@ impl<T: Copy> Blocks<T> {
     /// Describes the first violation.
     pub fn validate(&self) -> Result<(), String> {
         let held: usize = self.chunks.iter().map(Vec::len).sum();
-        let Self { count, mask, entries, .. } = *self;
+        let (count, mask, entries) = (self.count(), self.mask as usize, self.entries);
         let is_right = held == count && mask == count.next_power_of_two() - 1;
         ensure!(is_right, "{held} blocks, not {count} under {mask:#x}");
         let lens = self.chunks.iter().map(Vec::len).enumerate();
@@ -159,7 +161,7 @@ impl<T: Copy> Blocks<T> {
     }
 
     fn split(&mut self) {
-        let new = self.count;
+        let new = self.count();
         let copy = Block(*self.get(Self::elder(new)));
         if new / CHUNK == self.chunks.len() {
             self.chunks.push(Vec::with_capacity(CHUNK));
@@ -176,7 +178,7 @@ impl<T: Copy> Blocks<T> {
     /// Removes the last block. Returns its content, and the index of the block that holds its keys
     /// from now on.
     fn pop(&mut self) -> (T, usize) {
-        let last = self.count - 1;
+        let last = self.count() - 1;
         let given_up = *self.get(last);
         self.resized(last);
         self.chunks[last / CHUNK].pop();
@@ -184,8 +186,10 @@ impl<T: Copy> Blocks<T> {
     }
 
     fn resized(&mut self, count: usize) {
-        self.count = count;
-        self.mask = count.next_power_of_two() - 1;
+        // There are fewer entries than ids of nodes, of 32 bits, and fewer blocks than entries
+        // (but for the smallest tables).
+        self.count = count as u32;
+        self.mask = self.count.next_power_of_two() - 1;
     }
 }
 
