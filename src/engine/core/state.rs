@@ -37,8 +37,8 @@ pub struct Maintenance {
     pub yields: u32,
     /// Overflow buckets that the index has given up. They go to the epoch with the dead.
     pub empty_overflows: EmptyOverflows,
-    /// The eviction candidates whose cache lines were last asked for.
-    pub prefetched: [NodeId; 2],
+    /// The main region's victim whose cache lines were last asked for.
+    pub prefetched: NodeId,
     /// Scratch space for the events of one stripe.
     pub events: Vec<u64>,
     /// The sweep that is under way after an `invalidate_all`.
@@ -65,7 +65,7 @@ impl Maintenance {
             in_grace: VecDeque::new(),
             yields: 0,
             empty_overflows: EmptyOverflows::default(),
-            prefetched: [NodeId::NONE; 2],
+            prefetched: NodeId::NONE,
             events: Vec::new(),
             sweep: None,
             swept: Generation::FIRST,

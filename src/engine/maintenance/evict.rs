@@ -22,6 +22,19 @@ use crate::removal::RemovalCause;
 /// After this many victims whose buckets other threads hold, a pass leaves the rest to a later one.
 const MAX_BUSY: u32 = 16;
 
+/// A pass prefetches what so many evictions touch before it begins with the first one. An eviction
+/// takes some 50 ns, less than one access to memory. (Unique inserts into a million entries, with 2
+/// in place of 0: 0.87 to 0.91 of the time. Into fewer than 100,000, and with 4: no difference.)
+const AHEAD: usize = 2;
+
+/// Two neighbours in the window's list, from whose end the candidates come: the next candidate to
+/// be prefetched, and the one after it.
+#[derive(Clone, Copy)]
+struct Upcoming {
+    near: NodeId,
+    far: NodeId,
+}
+
 impl Pass<'_> {
     /// Evicts, whatever the expirations have cost, at most:
     ///
@@ -66,6 +79,7 @@ impl Pass<'_> {
         // it.
         let mut progress = false;
         let mut busy = 0;
+        let mut upcoming = self.look_ahead();
         let cause = |busy| if busy > 0 { Stuck::ByThreads } else { Stuck::ByComputations };
         loop {
             let Some(policy) = &mut self.state.policy else { return Stuck::Not };
@@ -80,7 +94,7 @@ impl Pass<'_> {
             *evictions = evictions.saturating_add(1);
             #[cfg(test)]
             (self.state.victims_named += 1);
-            self.prefetch_victims();
+            self.prefetch_contenders(&mut upcoming);
             let meta = core.pool.meta(id);
             let unlinked = match meta.deadline() {
                 GONE => Ok(()),
@@ -119,25 +133,57 @@ impl Pass<'_> {
         }
     }
 
-    /// Prefetches what the next evictions will touch: the next contenders, and what their removal
-    /// will touch.
-    fn prefetch_victims(&mut self) {
+    /// Finds the candidates of the evictions to come, and prefetches the first ones.
+    #[inline]
+    fn look_ahead(&self) -> Upcoming {
+        let mut upcoming = Upcoming { near: NodeId::NONE, far: NodeId::NONE };
+        if let Some(policy) = &self.state.policy
+            && let [Some(candidate), _] = policy.next_contenders()
+        {
+            upcoming = Upcoming { near: candidate, far: self.before(candidate) };
+            (0..AHEAD).for_each(|_| self.prefetch_candidate(policy, &mut upcoming));
+        }
+        upcoming
+    }
+
+    /// Prefetches one more candidate, and the main region's next victim if it is a new one.
+    #[inline(always)]
+    fn prefetch_contenders(&mut self, upcoming: &mut Upcoming) {
         let Some(policy) = &self.state.policy else { return };
-        let contenders = policy.next_contenders().map(|id| id.unwrap_or(NodeId::NONE));
-        let before = std::mem::replace(&mut self.state.prefetched, contenders);
-        for id in contenders {
-            if id != NodeId::NONE && id != before[0] && id != before[1] {
-                self.prefetch_victim(policy, id);
-            }
+        self.prefetch_candidate(policy, upcoming);
+        if let [_, Some(victim)] = policy.next_contenders()
+            && victim != self.state.prefetched
+        {
+            self.prefetch_contender(policy, victim);
+            self.prefetch_ids([self.before(victim)]);
+            self.state.prefetched = victim;
+        }
+    }
+
+    /// Prefetches what the eviction of the near candidate will touch, and the node behind the far
+    /// one. If the list has changed meanwhile, that is of no use, and of no harm.
+    #[inline(always)]
+    fn prefetch_candidate(&self, policy: &Policy, upcoming: &mut Upcoming) {
+        let Upcoming { near, far } = *upcoming;
+        if near.may_name_node() {
+            self.prefetch_contender(policy, near);
+            *upcoming = Upcoming { near: far, far: self.before(far) };
+            self.prefetch_ids([upcoming.far]);
         }
     }
 
     #[inline]
-    fn prefetch_victim(&self, policy: &Policy, id: NodeId) {
+    fn prefetch_contender(&self, policy: &Policy, id: NodeId) {
         let core = self.core;
         let meta = core.pool.meta(id);
         policy.prefetch(meta.hash());
         core.index.prefetch(meta.hash());
-        self.prefetch_ids([meta.timer.prev(), meta.timer.next(), meta.queue.prev()]);
+        self.prefetch_ids([meta.timer.prev(), meta.timer.next()]);
+    }
+
+    /// The neighbour of a node in the policy's list, towards its front.
+    #[inline(always)]
+    fn before(&self, id: NodeId) -> NodeId {
+        if id.may_name_node() { self.core.pool.meta(id).queue.prev() } else { NodeId::NONE }
     }
 }
