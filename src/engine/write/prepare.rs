@@ -30,19 +30,15 @@ impl<K, V, S> Engine<K, V, S> {
     ) -> Put {
         let core = &self.core;
         let generation = core.hot.generation();
+        let coarse = core.ticker.coarse();
         // `present` judges the old entry. The new one's life may have begun before, when the hooks
-        // were asked. Without an old entry, that reading of the clock is enough.
-        let (mut now, mut present, hook) = match (answer, old) {
-            (Some(Answer { now, hook }), None) => (now, now, hook),
-            (answer, old) => {
-                let coarse = core.ticker.coarse();
-                let present = old.map_or(coarse, |old| core.ticker.reading_for(old.seen(), coarse));
-                match answer {
-                    Some(Answer { now, hook }) => (now, present.max(now), hook),
-                    None => (present, present, HookLifetime::Same(NEVER)),
-                }
-            }
-        };
+        // were asked.
+        let mut present = old.map_or(coarse, |old| core.ticker.reading_for(old.seen(), coarse));
+        let (mut now, mut hook) = (present, HookLifetime::Same(NEVER));
+        if let Some(answer) = answer {
+            (now, hook) = (answer.now, answer.hook);
+            present = present.max(now);
+        }
         let mut ends = self.ends(terms.lifetime, hook, now);
         if answer.is_none() && core.ticker.is_short(ends.deadline.saturating_since(now)) {
             now = core.ticker.now();
