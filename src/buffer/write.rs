@@ -29,7 +29,8 @@
 //!
 //! * The stripes hold at most [`capacity`](WriteBuffer::capacity) events.
 //! * The weight in a stripe is at most the weight limit, plus the weight of one event for each
-//!   thread that is pushing at that moment.
+//!   thread that is pushing at that moment, as long as each drain gets as far as the stripes that
+//!   are over their limits.
 //! * The [spill](super::spill) holds events up to its own limits. Events of reads have a separate
 //!   one.
 //!
@@ -68,8 +69,8 @@ pub enum Pressure {
     /// The stripe holds a batch, or half of its weight: run a pass if the maintenance lock is free,
     /// else request one.
     Drain,
-    /// The stripe holds more weight than its limit: return only when a pass has brought it down
-    /// ([`is_urgent`](WriteBuffer::is_urgent)).
+    /// The stripe holds more weight than its limit: return only after a drain of it. Whether one
+    /// was enough, [`is_urgent`](WriteBuffer::is_urgent) says.
     Urgent,
 }
 

@@ -21,7 +21,7 @@ use std::time::Duration;
 /// room for, in all stripes of the write buffer together.
 pub const SLACK_SHARE: u64 = 16;
 
-/// A cache has no more stripes than have room for this weight each.
+/// A cache is built with no more stripes than have room for this weight each, but with one.
 const LEAST_STRIPE_WEIGHT: u64 = 64;
 
 /// A stripe has memory for a batch of this many events, however small the capacity is.

@@ -63,6 +63,10 @@ impl Pass<'_> {
     #[inline(never)]
     fn evict(&mut self, units: &mut u32) -> Stuck {
         self.restore_released(units);
+        let is_over = |policy: &Policy| policy.weight() > policy.max_weight();
+        if !self.state.policy.as_ref().is_some_and(is_over) {
+            return Stuck::Not;
+        }
         let mut postponed = std::mem::take(&mut self.state.ids);
         let stuck = self.evict_or_postpone(&mut postponed, units);
         if let Some(policy) = &mut self.state.policy {
@@ -133,7 +137,8 @@ impl Pass<'_> {
         }
     }
 
-    /// Finds the candidates of the evictions to come, and prefetches the first ones.
+    /// Finds the candidates that evictions will meet if the window gives the victims, and
+    /// prefetches the first ones.
     #[inline]
     fn look_ahead(&self) -> Upcoming {
         let mut upcoming = Upcoming { near: NodeId::NONE, far: NodeId::NONE };

@@ -114,9 +114,11 @@ impl Core {
         }
     }
 
-    /// Brings the weight of this thread's stripe below its limit, by a pass of the caller's or of
+    /// Brings the weight of this thread's stripe within its limit, by a pass of the caller's or of
     /// another thread. Waits if need be: also for an event in the stripe that its writer, which may
-    /// have been preempted, has not stored yet.
+    /// have been preempted, has not stored yet. (A pass takes out 1,024 events at most. If the
+    /// other stripes had as many, this one may stay over its limit, by a few events, until the
+    /// next write.)
     #[cold]
     fn lighten(&self, weight: u32, now: Timestamp) {
         let writes = &self.upkeep.writes;
