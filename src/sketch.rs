@@ -4,7 +4,7 @@
 //! A 32-bit hash identifies a key. A key owns two counters in one block of 64 bytes, one in each
 //! half of the block. So counting a key or reading its estimate touches one cache line. The
 //! estimate is the lesser of the two counters. It is never too low, except for saturation at 15 and
-//! ageing. It is too high only if each counter is shared with another key.
+//! ageing. It is too high only if other keys share both counters.
 //!
 //! ```text
 //! hash ──seed──► x   bits 0..32: block    bits 40..52: twice 6 bits, a counter in each half
@@ -29,7 +29,7 @@
 //! * Four counters per key, one in each quarter of the block: the same hit ratios
 //!   (`docs/eviction.md`), and a unique insert takes 90 instructions more.
 //! * A period per block: busy blocks would age faster than quiet ones.
-//! * Counters spread over the whole table: a cache miss more for slightly fewer collisions.
+//! * Counters spread over the whole table: one more cache miss for slightly fewer collisions.
 
 pub mod blocks;
 

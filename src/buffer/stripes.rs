@@ -49,8 +49,8 @@ type Stripe<const SEGMENTS: usize> = OnceLock<Box<CachePadded<Ring<SEGMENTS>>>>;
 
 #[derive(Debug)]
 pub(super) struct Stripes<const SEGMENTS: usize> {
-    /// One per hardware thread, most of which no thread uses in a cache of few entries. The first
-    /// push allocates the places.
+    /// The stripes, each allocated when a thread first pushes into it. The first push of all
+    /// allocates the places.
     places: OnceLock<Box<[Stripe<SEGMENTS>]>>,
     /// The number of places, a power of two.
     len: usize,
@@ -60,7 +60,7 @@ pub(super) struct Stripes<const SEGMENTS: usize> {
 }
 
 impl<const SEGMENTS: usize> Stripes<SEGMENTS> {
-    /// So many stripes, a power of two, that hold so many events each.
+    /// `len` stripes, a power of two, with room for `ring_capacity` events each.
     pub(super) fn new(len: usize, ring_capacity: usize) -> Self {
         debug_assert!(len.is_power_of_two());
         let places = OnceLock::new();

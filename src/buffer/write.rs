@@ -29,8 +29,8 @@
 //!
 //! * The stripes hold at most [`capacity`](WriteBuffer::capacity) events.
 //! * The weight in a stripe is at most the weight limit, plus the weight of one event for each
-//!   thread that is pushing at that moment, as long as each drain gets as far as the stripes that
-//!   are over their limits.
+//!   thread that is pushing. Exception: a drain takes out a limited number of events. A stripe that
+//!   it does not reach may exceed its limit by a few events, until the next push.
 //! * The [spill](super::spill) holds events up to its own limits. Events of reads have a separate
 //!   one.
 //!
@@ -66,11 +66,11 @@ pub enum Pressure {
     Low,
     /// The stripe was empty: request a pass. It need not run now.
     First,
-    /// The stripe holds a batch, or half of its weight: run a pass if the maintenance lock is free,
-    /// else request one.
+    /// The stripe holds a batch, or more than half of its weight limit: run a pass if the
+    /// maintenance lock is free, else request one.
     Drain,
-    /// The stripe holds more weight than its limit: return only after a drain of it. Whether one
-    /// was enough, [`is_urgent`](WriteBuffer::is_urgent) says.
+    /// The stripe holds more weight than its limit: return only after a drain of the
+    /// stripe. Then ask [`is_urgent`](WriteBuffer::is_urgent) whether it still does.
     Urgent,
 }
 
@@ -119,7 +119,7 @@ pub struct WriteLimits {
 }
 
 impl WriteBuffer {
-    /// Creates an empty buffer of so many stripes, a power of two.
+    /// Creates an empty buffer of `stripes` stripes, which must be a power of two.
     ///
     /// # Panics
     ///

@@ -14,11 +14,11 @@
 //! 4. The memory of blocks that are given up is kept for later blocks. Freeing 64 KiB is expensive
 //!    with some allocators. glibc's then coalesces all memory that was freed since it last did so:
 //!    14 ms for a million values that have just expired.
-//! 5. There is always a block. The chunks hold `count` of them, and all chunks but the last one in
-//!    use are full. `mask + 1` is `count` rounded up to a power of two. So the index of a key's
-//!    block, which is halved if it is not less than `count`, is less than `count` in the end, and
-//!    needs no check. A unique insert looks for nine blocks; without checks it takes 2 % fewer
-//!    instructions.
+//! 5. `count` is at least 1. The chunks hold `count` blocks, and every chunk in use but the last is
+//!    full. `mask + 1` is `count` rounded up to a power of two, so `mask >> 1` is less than
+//!    `count`. The index of a key's block is masked with `mask`. If the result is not less than
+//!    `count`, it is masked with `mask >> 1`. So it is always less than `count` and needs no check.
+//!    A unique insert looks up nine blocks; without the checks it takes 2 % fewer instructions.
 //!
 //! Not chosen: doubling a flat table. It copies everything in one call, and leaves a quarter of its
 //! memory unused on average.
@@ -96,13 +96,13 @@ impl<T: Copy> Blocks<T> {
         index as usize
     }
 
-    /// A block by its number.
-    fn get(&self, number: usize) -> &T {
-        &self.chunks[number / CHUNK][number % CHUNK].0
+    fn get(&self, index: usize) -> &T {
+        &self.chunks[index / CHUNK][index % CHUNK].0
     }
 
-    pub fn get_mut(&mut self, number: usize) -> &mut T {
-        &mut self.chunks[number / CHUNK][number % CHUNK].0
+    /// The block with this index.
+    pub fn get_mut(&mut self, index: usize) -> &mut T {
+        &mut self.chunks[index / CHUNK][index % CHUNK].0
     }
 
     /// Adjusts the size to the number of entries. Must be called whenever that number changes by
@@ -186,8 +186,8 @@ impl<T: Copy> Blocks<T> {
     }
 
     fn resized(&mut self, count: usize) {
-        // There are fewer entries than ids of nodes, of 32 bits, and fewer blocks than entries
-        // (but for the smallest tables).
+        // `count` fits: node ids have 32 bits, and except in the smallest tables there are more
+        // entries than blocks.
         self.count = count as u32;
         self.mask = self.count.next_power_of_two() - 1;
     }

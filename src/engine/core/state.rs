@@ -37,7 +37,7 @@ pub struct Maintenance {
     pub yields: u32,
     /// Overflow buckets that the index has given up. They go to the epoch with the dead.
     pub empty_overflows: EmptyOverflows,
-    /// The main region's victim whose cache lines were last asked for.
+    /// The main region's victim that was prefetched last.
     pub prefetched: NodeId,
     /// Scratch space for the events of one stripe.
     pub events: Vec<u64>,

@@ -21,10 +21,10 @@ use std::time::Duration;
 /// room for, in all stripes of the write buffer together.
 pub const SLACK_SHARE: u64 = 16;
 
-/// A cache is built with no more stripes than have room for this weight each, but with one.
+/// Each stripe of a new cache has room for at least this weight, unless there is only one stripe.
 const LEAST_STRIPE_WEIGHT: u64 = 64;
 
-/// A stripe has memory for a batch of this many events, however small the capacity is.
+/// The smallest batch that a stripe has memory for. A capacity that is raised later needs it.
 const LEAST_ROOM: usize = 32;
 
 /// How long a scheduled cache lets recorded writes wait for a pass.
@@ -69,9 +69,9 @@ fn write_limits(weighs: bool, capacity: u64, stripes: usize) -> WriteLimits {
     WriteLimits { batch, weight, spilled_events, spilled_weight }
 }
 
-/// How many stripes of the write buffer share the slack. Fewer than hardware threads in a small
-/// cache: split among sixteen, the slack of 1,000 entries would leave each stripe one event, and
-/// every write would run a pass.
+/// How many stripes of the write buffer share the slack. In a small cache they are fewer than the
+/// hardware threads: 16 stripes would share room for 31 events at a capacity of 1,000, and every
+/// write would run a pass.
 fn write_stripes(capacity: u64) -> usize {
     let all = stripe_count();
     if cfg!(cortado_loom) {

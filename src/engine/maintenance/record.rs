@@ -114,11 +114,11 @@ impl Core {
         }
     }
 
-    /// Brings the weight of this thread's stripe within its limit, by a pass of the caller's or of
-    /// another thread. Waits if need be: also for an event in the stripe that its writer, which may
-    /// have been preempted, has not stored yet. (A pass takes out 1,024 events at most. If the
-    /// other stripes had as many, this one may stay over its limit, by a few events, until the
-    /// next write.)
+    /// Runs a pass, or lets another thread run one, so that this thread's stripe is within its
+    /// weight limit. It may wait for the maintenance lock, and for a preempted writer that has
+    /// not yet stored its event. Exception: a pass takes out at most 1,024 events. If the other
+    /// stripes hold that many, this stripe stays over its limit by a few events until the next
+    /// write.
     #[cold]
     fn lighten(&self, weight: u32, now: Timestamp) {
         let writes = &self.upkeep.writes;
@@ -134,9 +134,10 @@ impl Core {
     /// Runs a pass, or yields the caller's core once if another thread has or waits for the
     /// maintenance lock. Returns whether the pass ran.
     ///
-    /// Where threads outnumber cores, a thread that runs a pass then goes on, and the events that
-    /// wait stay few and their lines cached. With 8 and 16 threads on two cores this is 1.6 to 1.7
-    /// times as many unique inserts and updates per second, and neither more nor fewer with 1 and
+    /// With more threads than cores, the yield lets the thread that has the lock finish its pass.
+    /// So few events wait, and their cache lines stay cached. With 8 and 16 threads on two
+    /// cores this is 1.6 to 1.7 times as many unique inserts and updates per second, and
+    /// neither more nor fewer with 1 and
     /// 2. (More yields gained nothing.)
     fn pass_or_yield(&self, now: Timestamp, refused: Option<u64>) -> bool {
         let has_run = !self.upkeep.has_lock_waiters()
