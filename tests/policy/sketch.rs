@@ -125,6 +125,30 @@ fn ageing_halves() {
     );
 }
 
+/// A halving halves the counts since the last one, too: the next one comes after half a period, if
+/// no counter was odd.
+#[test]
+fn the_second_halving_comes_after_half_a_period() {
+    const ENTRIES: u64 = 4096;
+    let mut sketch = sized(ENTRIES as usize);
+    let kept = hash(u64::MAX);
+    (0..14).for_each(|_| sketch.increment(sketch.spread(kept)));
+    // Each key comes twice, so that counters are even.
+    let mut others = (0..).map(|n| hash(n / 2));
+    let mut counts_until_it_falls = || {
+        let before = sketch.frequency(sketch.spread(kept));
+        let mut falls = |key| {
+            sketch.increment(sketch.spread(key));
+            sketch.frequency(sketch.spread(kept)) < before
+        };
+        1 + others.by_ref().take_while(|&key| !falls(key)).count() as u64
+    };
+    let (period, first, second) =
+        (PERIOD * ENTRIES, counts_until_it_falls(), counts_until_it_falls());
+    assert!(first.abs_diff(period) < period / 16, "{first} counts of {period}");
+    assert!(second.abs_diff(period / 2) < period / 16, "{second} counts of {period} / 2");
+}
+
 /// The sketch that never stops counting keeps halving: saturated keys do not stay saturated.
 #[test]
 fn what_was_popular_once_gives_way() {
