@@ -1,5 +1,6 @@
 //! A small cache takes little memory: a program may have one for each of its tenants. What grows
 //! with the number of hardware threads grows only where threads write. A read allocates nothing.
+//! The tables of delayed operations shrink.
 #![cfg(not(cortado_loom))]
 
 mod common;
@@ -147,4 +148,27 @@ fn a_read_allocates_nothing() {
         });
         assert_eq!(allocations, 0);
     }
+}
+
+/// Many keys were watched once, and none is any more.
+#[cfg(feature = "timer")]
+#[test]
+fn the_tables_of_delayed_operations_shrink() {
+    use cortado::timer::{DelayedOps, Timer};
+    let timer = Timer::builder().run_here().start().unwrap();
+    let ops = DelayedOps::<u64>::new(&timer);
+    let watch = |keys: std::ops::Range<u64>| {
+        let hour = Duration::from_secs(3600);
+        keys.map(|key| ops.watch([key], hour).unwrap()).collect::<Vec<_>>()
+    };
+    drop(watch(0..64));
+    let before = BYTES.get();
+    let watched = watch(0..50_000);
+    let full = BYTES.get() - before;
+    drop(watched);
+    timer.poll(&mut u32::MAX.clone());
+    let left = BYTES.get() - before;
+    assert_eq!((ops.watched(), timer.len()), (0, 0));
+    println!("{full} bytes, then {left}");
+    assert!(left < full / 20, "{left} bytes are left of {full}");
 }

@@ -15,6 +15,9 @@ use std::hash::Hash;
 /// Events of different keys rarely meet in one of so many shards. A model has one.
 const SHARDS: usize = if cfg!(cortado_loom) { 1 } else { 64 };
 
+/// A table with room for more keys gives memory back when an eighth of the room is in use.
+const LEAST_TO_SHRINK: usize = 64;
+
 /// The operations of a key, by number.
 type Watchers<K> = BTreeMap<u64, Arc<Op<K>>>;
 
@@ -92,6 +95,10 @@ impl<K: Hash + Eq + Clone> Keys<K> {
             let Ok(mut entry) = found else { continue };
             let removed = entry.get_mut().watchers.remove(&op.number);
             let emptied = entry.get().watchers.is_empty().then(|| entry.remove().0);
+            if table.capacity() > LEAST_TO_SHRINK && table.len() < table.capacity() / 8 {
+                let wanted = table.len() * 2;
+                table.shrink_to(wanted, |entry| entry.hash);
+            }
             drop(table);
             if removed.is_some() {
                 self.watched.fetch_sub(1, Relaxed);
