@@ -130,6 +130,13 @@ fn a_new_bound_begins_anew() {
 thread_local! {
     /// Bytes that this thread has allocated and not freed.
     static HELD: Cell<isize> = const { Cell::new(0) };
+    /// All bytes that it has allocated.
+    static ALLOCATED: Cell<isize> = const { Cell::new(0) };
+}
+
+/// The bytes that this thread has allocated and not freed, and all that it has allocated.
+pub fn memory() -> [isize; 2] {
+    [HELD.get(), ALLOCATED.get()]
 }
 
 struct Counting;
@@ -137,6 +144,7 @@ struct Counting;
 impl Counting {
     fn count(bytes: isize) {
         HELD.set(HELD.get() + bytes);
+        ALLOCATED.set(ALLOCATED.get() + bytes.max(0));
     }
 }
 

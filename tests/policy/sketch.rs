@@ -1,6 +1,7 @@
 //! The frequency sketch: never too low, rarely too high, halved in time, resized without
 //! forgetting.
 
+use crate::sample::memory;
 use crate::store::{Random, hash};
 use cortado::internals::sketch::{MAX_FREQUENCY, PERIOD, SWEEP, Sketch};
 use proptest::prelude::*;
@@ -231,4 +232,18 @@ fn collisions_depend_on_the_seed() {
     let (one, other) = (strangers(1), strangers(2));
     let common = one.iter().filter(|key| other.contains(key)).count();
     assert!(!one.is_empty() && common * 2 < one.len(), "{common} of {}", one.len());
+}
+
+/// A growing table takes a quarter more than it needs while it is smaller than 64 KiB, and 64 KiB
+/// at a time from there on. So what is copied is a few times that.
+#[test]
+fn growth_takes_little_memory() {
+    const CHUNK: isize = 64 << 10;
+    let [held, allocated] = memory();
+    let sketch = sized(20_000);
+    let [held_now, allocated_now] = memory();
+    let (held, allocated) = (held_now - held, allocated_now - allocated);
+    let needed = sketch.bytes() as isize;
+    assert!((needed..needed + CHUNK + CHUNK / 8).contains(&held), "{held} bytes for {needed}");
+    assert!(allocated < held + 8 * CHUNK, "{allocated} bytes allocated for {held}");
 }
