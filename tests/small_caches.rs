@@ -146,7 +146,11 @@ fn a_read_allocates_nothing() {
             }
             ALLOCATIONS.get() - before
         });
-        assert_eq!(allocations, 0);
+        // Where ThreadSanitizer watches, crossbeam-epoch allocates whenever it looks at all
+        // threads: once in 128 pins.
+        let most =
+            if std::env::var_os("CORTADO_TSAN").is_some() { 1_000_usize.div_ceil(128) } else { 0 };
+        assert!(allocations <= most, "{allocations} of 1,000 reads");
     }
 }
 
@@ -169,6 +173,5 @@ fn the_tables_of_delayed_operations_shrink() {
     timer.poll(&mut u32::MAX.clone());
     let left = BYTES.get() - before;
     assert_eq!((ops.watched(), timer.len()), (0, 0));
-    println!("{full} bytes, then {left}");
     assert!(left < full / 20, "{left} bytes are left of {full}");
 }
