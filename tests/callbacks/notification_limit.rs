@@ -2,8 +2,10 @@
 //! rules.
 
 use crate::common::audited::{Audited, audited};
+use crate::common::same_hash::Same;
 use crate::common::{HANG, MINUTE, kept, must_end};
 use cortado::{Builder, Cache, Op, Overflow, RemovalCause, Stats};
+use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::time::Instant;
@@ -326,31 +328,42 @@ fn who_waits_for_a_stuck_listener_sleeps() {
 }
 
 /// A cache that discards what is too much for its queue discards nothing when it is closed, or
-/// asked for all its maintenance, and its listener keeps up.
+/// asked for all its maintenance, and its listener keeps up. Nor if all its entries are in one
+/// bucket of the index.
 #[test]
 fn closing_discards_nothing_that_the_listener_has_time_for() {
     must_end(|| {
-        for closes in [false, true] {
-            let told = Arc::new(AtomicU64::new(0));
-            let count = Arc::clone(&told);
-            let cache = audited(
-                Cache::<u64, u64>::builder()
-                    .removal_listener(move |_| _ = count.fetch_add(1, SeqCst))
-                    .notification_limit(100, Overflow::Discard)
-                    .record_stats(true)
-                    .build(),
-            );
-            cache.insert_many((0..1000).map(|n| (n, n)));
-            if closes {
-                // Writes that no pass has applied yet included.
-                cache.close();
-            } else {
-                cache.run_pending_tasks();
-                cache.invalidate_all();
-                cache.run_pending_tasks();
-            }
-            let discarded = cache.stats().discarded_notifications;
-            assert_eq!((told.load(SeqCst), discarded), (1000, 0), "closes: {closes}");
+        // The call after `invalidate_all` takes out 64 entries.
+        for (limit, closes) in [(64, false), (1, true), (100, true)] {
+            discards_nothing(cortado::RandomState::default(), limit, closes);
+            discards_nothing(Same, limit, closes);
         }
     });
+}
+
+fn discards_nothing<S: BuildHasher + Clone + Send + Sync + 'static>(
+    hasher: S,
+    limit: usize,
+    closes: bool,
+) {
+    let told = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&told);
+    let cache = audited(
+        Cache::<u64, u64>::builder()
+            .removal_listener(move |_| _ = count.fetch_add(1, SeqCst))
+            .notification_limit(limit, Overflow::Discard)
+            .record_stats(true)
+            .build_with_hasher(hasher),
+    );
+    cache.insert_many((0..1000).map(|n| (n, n)));
+    if closes {
+        // Writes that no pass has applied yet included.
+        cache.close();
+    } else {
+        cache.run_pending_tasks();
+        cache.invalidate_all();
+        cache.run_pending_tasks();
+    }
+    let discarded = cache.stats().discarded_notifications;
+    assert_eq!((told.load(SeqCst), discarded), (1000, 0), "limit {limit}, closes: {closes}");
 }

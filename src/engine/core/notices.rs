@@ -217,7 +217,7 @@ impl Notices {
     /// listener is. `None` if no pass takes out so many.
     pub fn most_units(&self, units: u32) -> Option<u32> {
         let limit = self.limit.of(Overflow::Discard).filter(|&limit| limit < MOST_OF_A_PASS)?;
-        // A sweep finishes the bucket in which its units end.
-        u32::try_from(limit.saturating_sub(16).max(8)).ok().map(|room| room.min(units))
+        // A pass without units does nothing.
+        u32::try_from(limit.max(1)).ok().map(|room| room.min(units))
     }
 }

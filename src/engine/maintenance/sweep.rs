@@ -62,7 +62,8 @@ impl Pass<'_> {
         prepares
     }
 
-    /// Removes what an `invalidate_all` made invisible, within the budget. True if there is more.
+    /// Removes what an `invalidate_all` made invisible, within the budget: an entry costs a unit,
+    /// and so does a bucket without any. True if there is more.
     #[inline(never)]
     pub fn sweep(&mut self) -> bool {
         let core = self.core;
@@ -74,22 +75,28 @@ impl Pass<'_> {
                 None => Sweep { generation, cursor: Hash32::FIRST },
             };
             self.state.sweep = Some(sweep);
-            if !take_unit(&mut self.budget.units) {
+            if self.budget.units == 0 {
                 return true;
             }
-            let mut is_held = false;
+            let (mut is_whole, mut is_held, before) = (true, false, self.budget.units);
             let mut ids = std::mem::take(&mut self.state.ids);
             let next = core.index.ids_at(self.guard, &*core.pool, sweep.cursor, &mut ids);
             for id in ids.drain(..) {
                 if core.pool.meta(id).generation() != generation.mark() {
-                    self.budget.spend(1);
+                    is_whole = take_unit(&mut self.budget.units);
+                    if !is_whole && !seeded("sweeps-finish-their-bucket") {
+                        break;
+                    }
                     is_held |= self.sweep_one(id).is_err();
                 }
             }
             self.state.ids = ids;
-            if is_held {
+            if !is_whole || is_held {
                 // A later pass comes back to the bucket.
                 return true;
+            }
+            if self.budget.units == before {
+                self.budget.spend(1);
             }
             self.state.sweep = next.map(|cursor| Sweep { cursor, ..sweep });
             if next.is_none() {
