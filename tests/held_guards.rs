@@ -137,9 +137,11 @@ fn what_a_view_holds_back_is_released_after_it() {
         settle(&cache, &living);
         after_round.push(BYTES.load(SeqCst));
     }
-    // The first round has made the pool as large as it had to be; the others find it so.
+    // The first round has made the pool as large as it had to be; the others find it so. What the
+    // collector has not released yet differs by up to a tenth. (If nodes were not used again, the
+    // least effort would end at 1.4 times the bytes of the first round, the whole one at 1.9.)
     let (first, last) = (after_round[0], after_round[3]);
-    assert!(last <= first + first / 20, "{after_round:?} bytes after the rounds");
+    assert!(last <= first + first / 4, "{after_round:?} bytes after the rounds");
 
     // A handle holds back its own value and nothing else.
     let handle: Entry<u64, Counted> = cache.entries().next().expect("it is full");
