@@ -8,9 +8,9 @@ mod common;
 
 use common::audited::{Audited, audited};
 use common::crowd::counted;
-use common::effort::scale;
+use common::effort::{scale, share};
 use common::noted::eventually;
-use cortado::{Cache, Entry};
+use cortado::{Cache, Entry, Overflow};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicI64, AtomicIsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -157,4 +157,41 @@ fn what_a_view_holds_back_is_released_after_it() {
     drop(cache);
     assert_eq!(living.load(SeqCst), 0);
     counted(6 * writes, "writes");
+}
+
+/// Maintenance in small portions takes no more memory under a view than any other. A cache that
+/// discards notifications does it so, and a caller may ask for it so.
+#[test]
+fn small_passes_under_a_view_cost_what_others_do() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let entries = share(100_000);
+    let bytes_held = |work: fn(&Cache<u64, u64>), limit: usize| {
+        let cache = audited(
+            Cache::builder()
+                .removal_listener(|_| {})
+                .notification_limit(limit, Overflow::Discard)
+                .build(),
+        );
+        cache.insert_many((0..entries).map(|key| (key, key)));
+        cache.run_pending_tasks();
+        let before = BYTES.load(SeqCst);
+        let _view = cache.pin();
+        work(&cache);
+        assert_eq!(cache.entry_count(), 0);
+        (BYTES.load(SeqCst) - before).max(0) as u64
+    };
+    let clears_in_portions = |cache: &Cache<u64, u64>| {
+        cache.invalidate_all();
+        while !matches!(cache.run_pending_tasks_within(1), left if !left.other) {}
+    };
+    let all_at_once = bytes_held(Cache::close, usize::MAX);
+    for (way, bytes) in [
+        ("close, limit 1", bytes_held(Cache::close, 1)),
+        ("close, limit 0", bytes_held(Cache::close, 0)),
+        ("in portions", bytes_held(clears_in_portions, usize::MAX)),
+    ] {
+        // A batch for each entry would take 3 KB.
+        let most = all_at_once + 300 * entries;
+        assert!(bytes < most, "{way}: {bytes} bytes for {entries} entries, {all_at_once} at once");
+    }
 }

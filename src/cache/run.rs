@@ -45,7 +45,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     /// Does at most `units` units of maintenance and returns what is left.
     ///
-    /// *Units*: a unit is an expiration, an eviction, or an entry moved in the wheel. Two things
+    /// *Units*: a unit is an expiration, an eviction, an entry moved in the wheel, or one that
+    /// [`invalidate_all`](Self::invalidate_all) has ended. Two things
     /// come on top: at most `units` notifications, and an eviction for each write recorded since
     /// the last maintenance.
     ///

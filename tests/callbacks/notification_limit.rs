@@ -4,11 +4,11 @@
 use crate::common::audited::{Audited, audited};
 use crate::common::same_hash::Same;
 use crate::common::{HANG, MINUTE, kept, must_end};
-use cortado::{Builder, Cache, Op, Overflow, RemovalCause, Stats};
+use cortado::{Builder, Cache, Clock, Op, Overflow, RemovalCause, Stats};
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What the listener waits at, while it is closed.
 #[derive(Default)]
@@ -318,7 +318,7 @@ fn who_waits_for_a_stuck_listener_sleeps() {
                     (after.0 - before.0, after.1 - before.1)
                 });
                 beginning.recv().unwrap();
-                std::thread::sleep(std::time::Duration::from_millis(500));
+                std::thread::sleep(Duration::from_millis(500));
                 drop(opens);
                 let (ticks, sleeps) = waiter.join().unwrap();
                 assert!(ticks <= 2 && sleeps <= 20, "{name}: {ticks} ticks, {sleeps} sleeps");
@@ -366,4 +366,41 @@ fn discards_nothing<S: BuildHasher + Clone + Send + Sync + 'static>(
     }
     let discarded = cache.stats().discarded_notifications;
     assert_eq!((told.load(SeqCst), discarded), (1000, 0), "limit {limit}, closes: {closes}");
+}
+
+/// Nor if the maintenance has other work before it evicts, which lowers no weight: a cascade of the
+/// wheel, or the expiration of entries that weigh nothing.
+#[test]
+fn a_lower_capacity_discards_nothing_that_the_listener_has_time_for() {
+    const LEFT: u64 = 10;
+    must_end(|| {
+        for (limit, ttl, weightless) in [(1, 600, 0), (100, 600, 0), (100, 10_000, 1000)] {
+            let told = Arc::new(AtomicU64::new(0));
+            let count = Arc::clone(&told);
+            let (clock, hand) = Clock::manual();
+            let cache = audited(
+                Cache::<u64, u64>::builder()
+                    .max_capacity(10_000)
+                    .weigher(move |&key, _| u32::from(key >= weightless))
+                    .removal_listener(move |_| _ = count.fetch_add(1, SeqCst))
+                    .notification_limit(limit, Overflow::Discard)
+                    .clock(clock)
+                    .record_stats(true)
+                    .build(),
+            );
+            for key in 0..5000 {
+                let ttl = if key < weightless { 1 } else { ttl };
+                cache.insert_with_ttl(key, key, Duration::from_secs(ttl));
+            }
+            cache.run_pending_tasks();
+            hand.advance(Duration::from_secs(590));
+            let before = cache.stats().discarded_notifications;
+            cache.set_max_capacity(LEFT);
+            // Its own pass may take out more at once than may wait.
+            let discarded = cache.stats().discarded_notifications - before;
+            cache.run_pending_tasks();
+            assert_eq!(cache.stats().discarded_notifications, before + discarded, "limit {limit}");
+            assert_eq!(told.load(SeqCst) + before + discarded, 5000 - LEFT, "limit {limit}");
+        }
+    });
 }

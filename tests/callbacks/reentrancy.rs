@@ -6,7 +6,7 @@ use crate::common::fuse::{
     Borrowed, Key, MISSING, Name, PLACES, Place, Subject, THERE, Timing, Value, arm, disarm, reach,
 };
 use crate::common::refusals::{is_refused, must_be_refused};
-use crate::common::{SECOND, must_end, panic_of, watched};
+use crate::common::{SECOND, must_end, panic_of, watched, watched_for};
 use cortado::{Cache, GuardResult, Loaded, Op};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -356,7 +356,7 @@ fn a_case_that_hangs_is_noticed() {
         let over = Arc::new(AtomicBool::new(false));
         let ends = Arc::clone(&over);
         let noticed = panic_of(|| {
-            watched(move |watch| {
+            watched_for(100, move |watch| {
                 watch.begin("one".to_owned());
                 watch.begin("another".to_owned());
                 while !ends.load(SeqCst) {

@@ -144,3 +144,24 @@ fn the_end_of_a_receiver_is_not_the_end_of_the_removals() {
         });
     });
 }
+
+/// A removal beside the end may be queued when the receiver has seen the end, and is kept. Writers
+/// do not wait for it, and those who wait already go on.
+#[test]
+fn after_the_end_no_writer_waits_for_the_receiver() {
+    must_end(|| {
+        let (cache, removals) = shared(Cache::builder().notification_limit(1, Overflow::Wait));
+        (0..3).for_each(|key| at_once(cache.insert(key, 0)));
+        at_once(cache.insert(0, 1));
+        let task = Task::waiting(cache.insert(0, 2));
+        let writer = cache.sync().clone();
+        let writes = thread::spawn(move || writer.insert(1, 1));
+        assert!(!task.is_woken());
+        cache.sync().close();
+        task.end();
+        writes.join().unwrap();
+        cache.sync().insert(3, 0);
+        at_once(cache.invalidate(&4));
+        assert!(removals.len() > 1, "more wait than the limit allows");
+    });
+}

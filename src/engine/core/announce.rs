@@ -109,10 +109,12 @@ impl Core {
         let _ = self.notices.client.set(client);
     }
 
-    /// Tells the receiver, if there is one, that no more removals will come.
+    /// Tells the receiver, if there is one, that no more removals will come. Writers wait for it no
+    /// longer.
     pub fn end_receiving(&self) {
         if let Some(receiving) = &self.notices.receiving {
             receiving.end();
+            self.notices.outbox.waiters().wake();
         }
     }
 

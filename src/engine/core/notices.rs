@@ -15,7 +15,7 @@ use crate::stats::Stats;
 use std::sync::{OnceLock, Weak};
 
 /// No pass takes out as many entries: those that it has units for, and one for each recorded write.
-const MOST_OF_A_PASS: usize = 1 << 14;
+const MOST_OF_A_PASS: usize = 1 << 15;
 
 /// A removal that waits for delivery. It carries a count on the node.
 #[derive(Clone, Copy, Debug)]
@@ -88,9 +88,10 @@ impl Notices {
         self.caller_of_own.is_some()
     }
 
-    /// How many notices may wait before writers do. There is no limit while nobody can receive.
+    /// How many notices may wait before writers do. There is no limit while nobody can receive, nor
+    /// after the end.
     pub fn wait_limit(&self) -> Option<usize> {
-        let applies = self.receiving.as_ref().is_none_or(Receiving::is_taken);
+        let applies = self.receiving.as_ref().is_none_or(Receiving::is_awaited);
         self.limit.of(Overflow::Wait).filter(|_| applies)
     }
 
@@ -214,10 +215,9 @@ impl Notices {
 
     /// How many units a pass may spend before notices are delivered, if not so many as any other:
     /// one that takes out more entries than notices may wait would discard some, however fast the
-    /// listener is. `None` if no pass takes out so many.
+    /// listener is. `None` if no pass takes out so many, or if none may wait.
     pub fn most_units(&self, units: u32) -> Option<u32> {
-        let limit = self.limit.of(Overflow::Discard).filter(|&limit| limit < MOST_OF_A_PASS)?;
-        // A pass without units does nothing.
-        u32::try_from(limit.max(1)).ok().map(|room| room.min(units))
+        let limit = self.limit.of(Overflow::Discard)?;
+        (1..MOST_OF_A_PASS).contains(&limit).then(|| units.min(limit as u32))
     }
 }

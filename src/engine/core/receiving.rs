@@ -16,7 +16,7 @@
 //! | atomic | written by | read by | ordering | carries |
 //! |---|---|---|---|---|
 //! | `stage` | the thread that takes the receiver, its drop | all | AcqRel | nothing |
-//! | `is_ended` | the closing thread, the last handle's drop | the receiver | Release / Acquire | the notices before the end |
+//! | `is_ended` | the closing thread, the last handle's drop | the receiver, and the writers that wait for it | Release / Acquire | the notices before the end |
 //! | `is_parked` | the receiver, the waking thread | the threads that push | Relaxed, between fences | that the receiver must be woken |
 
 use crate::primitives::atomic::{
@@ -70,6 +70,12 @@ impl Receiving {
 
     pub fn is_gone(&self) -> bool {
         self.stage.load(Acquire) == GONE
+    }
+
+    /// Whether writers wait for the receiver: it is taken, and the end has not come. (A removal
+    /// beside the end may be queued when the receiver has seen the end already.)
+    pub fn is_awaited(&self) -> bool {
+        self.is_taken() && !self.is_ended()
     }
 
     /// Nothing more will be pushed. Wakes the receiver.

@@ -118,9 +118,9 @@ impl Upkeep {
         state
     }
 
-    /// Whether a thread waits for the maintenance lock and will run a pass. Other threads leave the
-    /// lock alone then: the mutex is not fair, and a thread that has just released it would get it
-    /// again before the waiting thread wakes up.
+    /// Whether a thread waits for the maintenance lock, as a rule to run a pass. Other threads
+    /// leave the lock alone then: the mutex is not fair, and a thread that has just released it
+    /// would get it again before the waiting thread wakes up.
     pub fn has_lock_waiters(&self) -> bool {
         self.lock_waiters.load(Ordering::Relaxed) > 0
     }

@@ -25,7 +25,7 @@ impl Core {
         let receiving = notices.receiving.as_ref();
         let mut is_patient = notices.has_own_executor();
         while notices.outbox.len() > limit && !reentrancy::is_anything_under_way() {
-            if receiving.is_some_and(Receiving::is_gone) {
+            if receiving.is_some_and(|receiving| !receiving.is_awaited()) {
                 return;
             }
             let submits = is_patient && receiving.is_none();

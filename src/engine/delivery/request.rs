@@ -91,7 +91,7 @@ impl Core {
             };
             let left = self.pass_within(budget);
             is_exact |= exact;
-            if left.excess > 0 && left.excess >= excess {
+            if left.excess > excess && owed == 0 {
                 // Passes of few units do not keep up with writers.
                 few_units = None;
             }

@@ -64,13 +64,13 @@ impl<K, V, S> Engine<K, V, S> {
     }
 
     /// Waits until the receiver has taken out so many notices that at most `limit` wait, or is
-    /// gone.
+    /// gone, or the end has come.
     async fn another_receives(&self, limit: usize) {
         let notices = &self.core.notices;
         let Some(receiving) = &notices.receiving else { return };
         receiving.wake();
         let mut wait = notices.outbox.waiters().wait();
-        let is_enough = || notices.outbox.len() <= limit || receiving.is_gone();
+        let is_enough = || notices.outbox.len() <= limit || !receiving.is_awaited();
         poll_fn(|context| wait.poll(context, is_enough)).await;
     }
 

@@ -2,7 +2,7 @@
 //!
 //! A pass drains what reads and writes recorded, brings the wheel to the present and works off what
 //! is due, evicts what exceeds the capacity, resizes the index, sweeps what `invalidate_all`
-//! left, and frees what no thread can see any more. Expirations, cascades and swept buckets cost
+//! left, and frees what no thread can see any more. Expirations, cascades and sweeps cost
 //! units of the pass's [`Budget`]; evictions have a budget of their own, unless a caller asked for
 //! the pass. Work that does not fit is
 //! carried forward: the drain status stays `REQUIRED`, so the next operation goes on.
@@ -89,7 +89,9 @@ impl Core {
         left.work |= left.expirations || (left.excess > 0 && !left.blocked);
         left.work |= self.flights.has_released();
         pass.publish_progress();
-        if budget.is_asked_for() {
+        // A pass that leaves work is followed by another. A batch for each of many small passes
+        // would take 3 KB.
+        if budget.is_asked_for() && !left.work {
             pass.defer_dead();
         } else {
             pass.defer_dead_if_due();

@@ -63,7 +63,7 @@ impl Pass<'_> {
     }
 
     /// Removes what an `invalidate_all` made invisible, within the budget: an entry costs a unit,
-    /// and so does a bucket without any. True if there is more.
+    /// and so does a bucket in which there is nothing to remove. True if there is more.
     #[inline(never)]
     pub fn sweep(&mut self) -> bool {
         let core = self.core;
