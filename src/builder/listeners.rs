@@ -144,10 +144,12 @@ impl<K, V, C> Builder<K, V, C> {
     /// * With [`Overflow::Discard`], further notifications are dropped and counted
     ///   ([`Stats::discarded_notifications`](crate::Stats::discarded_notifications)). A call takes
     ///   out entries before it notifies of them. If they are more than the limit, some
-    ///   notifications are dropped, however fast the listener is. Such calls are an insert of an
-    ///   entry that weighs as much as thousands, and the first calls after
-    ///   [`set_max_capacity`](crate::Cache::set_max_capacity) or
-    ///   [`invalidate_all`](crate::Cache::invalidate_all).
+    ///   notifications are dropped, however fast the listener is. So choose a limit of thousands: a
+    ///   read or a write may take out 64 entries that have ended, and as many for want of room as
+    ///   were written since the last maintenance, some 1,100 at most. An insert of an entry that
+    ///   weighs as much as thousands takes out as many.
+    ///   [`run_pending_tasks`](crate::Cache::run_pending_tasks) and [`close`](crate::Cache::close)
+    ///   take out no more at once than the limit.
     ///
     /// ```
     /// use cortado::{Cache, Overflow};

@@ -118,7 +118,8 @@ impl<K, V, C> Builder<K, V, C> {
     /// [`max_capacity`](Self::max_capacity).
     ///
     /// *Units*: weights have the unit of `max_capacity`. Weight 0 is allowed: such an entry is
-    /// never evicted for want of room.
+    /// never evicted for want of room. (A capacity of zero refuses it, but does not evict one that
+    /// is there.)
     ///
     /// *Callbacks*: the weigher is asked once per value, when the value is inserted, on the
     /// inserting thread, with no lock held. It must not write the key that it is asked about: that

@@ -18,7 +18,8 @@ impl<K, V, S> Cache<K, V, S> {
     /// Returns the number of entries as of the last maintenance.
     ///
     /// Writes of the last moment may not be counted yet, and expired entries count until they are
-    /// removed. After [`run_pending_tasks`](Self::run_pending_tasks) the number is exact.
+    /// removed. After [`run_pending_tasks`](Self::run_pending_tasks) the number is exact, but for
+    /// what its listeners have written and other threads have done meanwhile.
     ///
     /// ```
     /// let cache = cortado::Cache::new(100);
@@ -79,7 +80,9 @@ impl<K, V, S> Cache<K, V, S> {
     }
 
     /// Changes the [`time_to_live`](crate::Builder::time_to_live) of entries that are written from
-    /// now on. `None` means no fixed lifetime. Entries that are there keep their deadlines.
+    /// now on. `None` means no fixed lifetime. Entries that are there keep their deadlines, until a
+    /// policy's read hook gives them another one: the new `time_to_live`, counted from their write,
+    /// bounds that.
     ///
     /// ```
     /// use cortado::{Cache, Expiration};

@@ -236,8 +236,9 @@ macro_rules! operations {
         /// *Blocking*: waits for a load or computation of the key that is under way.
         ///
         /// *Callbacks*: `compute` runs once, on this thread, with no lock held. It may use the
-        /// cache for other keys, and may read this one. [`Op::Put`] asks weigher and expiry policy
-        /// as an insert does.
+        /// cache for other keys, and may read this one. (Two computations that each write the
+        /// other's key wait for each other for ever; [`Cache::within`] limits such waits.)
+        /// [`Op::Put`] asks weigher and expiry policy as an insert does.
         ///
         /// # Panics
         /// A panic of `compute` reaches the caller, and the entry is as before. Panics if `compute`

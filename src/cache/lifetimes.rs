@@ -116,8 +116,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Lets the key's living entry live forever: Redis' `PERSIST`.
     ///
     /// A `time_to_idle` still applies, and a policy's read hook may change the lifetime at the next
-    /// read. An update or a reload settles it anew. Returns false if there is no living entry.
-    /// Otherwise like [`set_ttl`](Self::set_ttl).
+    /// read. (What a hook gives is bounded by a `time_to_live`, counted from the write.) An update
+    /// or a reload settles it anew. Returns false if there is no living entry. Otherwise like
+    /// [`set_ttl`](Self::set_ttl).
     ///
     /// ```
     /// use cortado::{Cache, Expiration};

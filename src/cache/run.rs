@@ -24,9 +24,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     ///
     /// *Blocking*: waits for a pass that is running, and takes as long as the work does.
     ///
-    /// *Callbacks*: the listener and destructors may run here. A call from within them does the
-    /// work, but leaves notifications and destructors to the outer call. A call from within a load,
-    /// a computation or another callback leaves them to the end of the outermost of these.
+    /// *Callbacks*: the listener and destructors may run here. What they write may be left to the
+    /// next maintenance. A call from within them does the work, but leaves notifications and
+    /// destructors to the outer call. A call from within a load, a computation or another
+    /// callback leaves them to the end of the outermost of these.
     ///
     /// ```
     /// use cortado::{Cache, Clock};

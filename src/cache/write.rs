@@ -54,7 +54,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     ///
     /// The lifetime takes the place of `time_to_live` and of the expiry policy's answer for a
     /// write. A `time_to_idle` still applies, and a policy's read hook may change the lifetime at
-    /// the next read. Zero means not stored; more than some 250 years means never.
+    /// the next read. (What a hook gives is bounded by `time_to_live` again, counted from the
+    /// write.) Zero means not stored; more than some 250 years means never.
     ///
     /// ```
     /// use cortado::{Cache, Clock};

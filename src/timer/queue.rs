@@ -27,8 +27,8 @@ pub(super) const TICK: Duration = Duration::from_millis(1);
 /// * A call of [`poll`](Self::poll) looks at no more items than its budget says.
 /// * Items come in the order of their ticks. Within a tick the order is unspecified. An item that
 ///   is inserted with a deadline that has passed comes after those that wait to be handed out.
-/// * Memory is that of the items: 24 to 40 bytes beside each, in chunks of 1,024 that are released
-///   when they are empty.
+/// * Memory is that of the items: 24 to 40 bytes beside each (48 for a type that is aligned to 16),
+///   in chunks of 1,024 that are released when they are empty.
 /// * Deadlines and times beyond 584 years count as 584 years. Then everything is due.
 ///
 /// ```
@@ -261,6 +261,12 @@ impl<T> DelayQueue<T> {
         }
     }
 
+    /// Follows a clock that has gone back to `now`: items that came since then are not due at once.
+    #[cfg(feature = "tokio")]
+    pub(super) fn rewind(&mut self, now: Duration) {
+        self.core.rewind(nanos(now).raw());
+    }
+
     /// When to [`poll`](Self::poll) next; `None` if the queue is empty.
     ///
     /// It is the tick at which the earliest item is due. To find that tick, this looks at 64 items
@@ -326,7 +332,9 @@ impl<T> DelayQueue<T> {
         self.core.slab().capacity()
     }
 
-    /// Ensures that the next insertions, `additional` in all, allocate nothing.
+    /// Makes room for `additional` items: as long as no item leaves, these insertions allocate
+    /// nothing for items. (The wheel allocates what has the buckets of a level, 1 KiB at most, when
+    /// they are first used.)
     ///
     /// # Panics
     ///

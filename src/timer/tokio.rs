@@ -10,7 +10,7 @@
 //! | a key may name another item once its own has left | a key never names another item |
 //! | a timeout of more than two years panics | any timeout, up to 584 years |
 //! | `remove`, `reset` and `deadline` panic if the item has left | the same; `try_remove`, `try_reset` and `try_deadline` do not |
-//! | `compact`, which changes keys | not needed: chunks without items are released |
+//! | `compact`, which changes keys, and `shrink_to_fit` | not needed: chunks without items are released |
 
 use super::id::TimerId;
 use super::queue::{self, Polled};
@@ -34,7 +34,10 @@ const BUDGET: u32 = 1024;
 /// It is a stream of due items: [`next`](Self::next) and [`poll_expired`](Self::poll_expired); with
 /// the feature `stream` also a `futures_core::Stream`. It sleeps by the runtime's timer, so paused
 /// time works. All of it happens in the task that polls it; no other task and no thread is needed.
-/// If the runtime ends, another one may go on with the queue.
+/// If the runtime ends, another one may go on with the queue. (If it has not ended and stands
+/// still, poll the queue in the other one with another waker, or the queue stays with the first
+/// one's timer. Each task has a waker of its own; executors that are no runtime of tokio's may have
+/// one for each thread.)
 ///
 /// An item is handed out at its deadline, rounded up to a whole millisecond since the creation of
 /// the queue: never early. The promises of
@@ -265,7 +268,8 @@ impl<T> DelayQueue<T> {
         self.queue.capacity()
     }
 
-    /// Ensures that the next insertions, `additional` in all, allocate nothing.
+    /// Makes room for `additional` items, as
+    /// [`timer::DelayQueue::reserve`](super::DelayQueue::reserve) does.
     ///
     /// # Panics
     ///
@@ -310,9 +314,12 @@ impl<T> DelayQueue<T> {
     }
 
     fn poll_due(&mut self, context: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
+        // The time of another runtime, which was paused, may have been ahead of this one's.
+        let mut now = self.now();
+        self.queue.rewind(now);
         let mut budget = BUDGET;
         loop {
-            match self.queue.poll(self.now(), &mut budget) {
+            match self.queue.poll(now, &mut budget) {
                 Polled::Due(expired) => {
                     let (key, deadline) = (expired.id(), self.instant(expired.deadline()));
                     let value = expired.into_inner();
@@ -334,6 +341,7 @@ impl<T> DelayQueue<T> {
             if self.poll_sleep(until, context).is_pending() {
                 return Poll::Pending;
             }
+            now = self.now();
         }
     }
 

@@ -236,6 +236,25 @@ fn a_queue_goes_on_in_another_runtime() {
     drop(first);
 }
 
+/// The time of a paused runtime runs ahead. In another one an item is not due sooner for that.
+#[test]
+fn a_queue_follows_a_runtime_whose_time_is_behind() {
+    let (first, mut queue) = (paused_runtime(), DelayQueue::new());
+    first.block_on(async {
+        queue.insert(1, Duration::from_secs(3600));
+        assert_eq!(queue.next().await.unwrap().into_inner(), 1);
+        queue.insert(2, Duration::from_secs(3600));
+    });
+    drop(first);
+    on_a_runtime(async {
+        let due = Instant::now() + Duration::from_secs(60);
+        queue.insert_at(3, due);
+        assert_eq!(queue.next().await.unwrap().into_inner(), 3);
+        assert!(Instant::now() >= due, "{:?} early", due - Instant::now());
+        assert_eq!(queue.next().await.unwrap().into_inner(), 2);
+    });
+}
+
 /// Nor does one whose deadline has not changed wait in a runtime that stands still.
 #[test]
 fn a_queue_waits_in_the_runtime_that_polls_it() {

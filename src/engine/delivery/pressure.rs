@@ -1,7 +1,7 @@
 //! Back-pressure: writers wait while too many notices wait for the listener.
 
 use super::budget::{DeliveryBudget, Tell};
-use crate::engine::core::{Core, Receiving};
+use crate::engine::core::Core;
 use crate::engine::reentrancy;
 use std::time::Duration;
 

@@ -36,8 +36,8 @@ pub struct Pending {
     /// Removed entries, and outgrown tables of the index, whose memory has not been released: some
     /// thread may still be reading them.
     pub reclamations: usize,
-    /// Other work: recorded writes, a growing index, the sweep after an `invalidate_all`, memory
-    /// to be given back.
+    /// Other work: recorded writes (but not those of this call's listeners), a growing index, the
+    /// sweep after an `invalidate_all`, memory to be given back.
     pub other: bool,
 }
 
