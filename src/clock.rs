@@ -71,9 +71,20 @@ const SYSTEM_START: Timestamp = Timestamp::from_raw(INSTANT + (1 << 60));
 /// They may stand still, jump forward or go back: the cache then expires entries late, never early
 /// by its own reading.
 ///
+/// A source that blocks holds up whoever asks it: the scheduler's thread, too, and thereby the
+/// maintenance of all caches with a [`scheduler`](crate::Builder::scheduler).
+///
 /// A panic reaches the caller of the operation that asked for the time, before any effect; but a
 /// read that returns a handle may have been counted and have prolonged an idle time. During
 /// maintenance it reaches the caller that runs the maintenance.
+///
+/// # Instants
+/// Where the cache's API has an [`Instant`], as in [`insert_until`](crate::Cache::insert_until), in
+/// [`expires_at`](crate::Cache::expires_at), or in what a hook or a listener is given, it stands
+/// for a reading of this clock: for the one that the clock would have at that instant if it had run
+/// as real time does since the cache was built. After the clock has jumped by an hour, an instant a
+/// minute from now has passed. So use lengths with such a clock
+/// ([`insert_with_ttl`](crate::Cache::insert_with_ttl)).
 ///
 /// ```
 /// use cortado::{Cache, Clock, TimeSource};
@@ -146,7 +157,8 @@ impl Clock {
     }
 
     /// A clock that stands still until its [`ManualClock`] moves it, for tests and simulation. It
-    /// starts at zero. Any number of caches may share it.
+    /// starts at zero. Any number of caches may share it. (What an `Instant` means by it,
+    /// [`TimeSource`] says.)
     #[must_use]
     pub fn manual() -> (Self, ManualClock) {
         let time = Arc::new(AtomicU64::new(0));

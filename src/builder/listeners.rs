@@ -147,9 +147,10 @@ impl<K, V, C> Builder<K, V, C> {
     ///   notifications are dropped, however fast the listener is. So choose a limit of thousands: a
     ///   read or a write may take out 64 entries that have ended, and as many for want of room as
     ///   were written since the last maintenance, some 1,100 at most. An insert of an entry that
-    ///   weighs as much as thousands takes out as many.
-    ///   [`run_pending_tasks`](crate::Cache::run_pending_tasks) and [`close`](crate::Cache::close)
-    ///   take out no more at once than the limit.
+    ///   weighs as much as thousands takes out as many, and a [`scheduler`](Self::scheduler) all
+    ///   that ends at once. [`run_pending_tasks`](crate::Cache::run_pending_tasks) and
+    ///   [`close`](crate::Cache::close) take out no more at once than the limit, but for a
+    ///   receiver, for a listener that awaits, and beside a scheduler.
     ///
     /// ```
     /// use cortado::{Cache, Overflow};
@@ -176,9 +177,14 @@ impl<K, V, C> Builder<K, V, C> {
     ///   each.
     /// * [`run_pending_tasks`](crate::Cache::run_pending_tasks) and [`close`](crate::Cache::close)
     ///   do not rely on the executor: they do what they promise themselves.
-    /// * An executor that runs jobs at once, on the caller's thread, is allowed.
+    /// * An executor that runs jobs at once, on the caller's thread, is allowed. If it panics, so
+    ///   does the operation that has called it, which is done by then.
     /// * The [`scheduler`](Self::scheduler) does not call the executor itself: a worker thread of
     ///   the process does. So an executor that blocks holds up no other cache.
+    /// * Operations drop removed values themselves where the executor is far behind: while more
+    ///   than 4,096 of them wait for it, and more than the cache has entries. So an executor that
+    ///   is stuck or gone does not fill the memory;
+    ///   [`Stats::pending_drops`](crate::Stats::pending_drops) shows it.
     /// * An executor that drops jobs delivers nothing and reloads nothing, and no counter of
     ///   reloads shows it. Such is one with the `Handle` of a tokio runtime that has ended. So it
     ///   must not outlive the runtime: build the cache once per runtime, or keep both in a

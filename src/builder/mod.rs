@@ -200,6 +200,10 @@ impl<K, V, C> Builder<K, V, C> {
     /// With `Clock::tokio` (feature `tokio`), a task on that runtime takes the thread's place. The
     /// thread wakes that task where it waits for other threads.
     ///
+    /// Each cache whose listener is stuck keeps a worker thread of its own, so that it holds up no
+    /// other cache. (Where the system gives no more threads, caches wait for each other.) Caches
+    /// that share what may get stuck, as a log, are better off with a channel to it.
+    ///
     /// *Callbacks*: the thread runs no listener, no destructor and no
     /// [`executor`](Self::executor); worker threads do. Of the user's code, the thread runs only a
     /// clock. (If a cache ends while the thread looks after it, its clock and its executor may be

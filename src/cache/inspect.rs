@@ -143,8 +143,8 @@ impl<K, V, S> Cache<K, V, S> {
     }
 
     /// Returns what the cache has done so far, if the builder said `record_stats(true)`. Otherwise
-    /// it returns only the size, and the counts of reloads and of waiting or discarded
-    /// notifications.
+    /// it returns only the size, the counts of reloads and of discarded notifications, and the
+    /// numbers of what waits or is under way.
     ///
     /// ```
     /// use cortado::{Cache, RemovalCause};

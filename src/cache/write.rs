@@ -75,7 +75,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Inserts a value with the instant at which the entry expires; otherwise like
     /// [`insert_with_ttl`](Self::insert_with_ttl).
     ///
-    /// An instant that has passed means not stored.
+    /// An instant that has passed means not stored. With a clock other than the system's the
+    /// instant stands for a reading of that one, as [`TimeSource`](crate::TimeSource) says.
     ///
     /// ```
     /// use cortado::Cache;

@@ -233,6 +233,11 @@ impl Flights {
         self.board.is_idle(hash)
     }
 
+    /// How many keys have a load or a computation.
+    pub fn len(&self) -> usize {
+        self.board.len()
+    }
+
     pub fn is_empty(&self) -> bool {
         self.board.is_empty()
     }

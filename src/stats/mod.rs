@@ -61,6 +61,11 @@ pub struct Stats {
     /// Loads (`get_with` and the like) that returned a value, and reloads whose loader returned no
     /// error. A bulk load is one load: it counts if its loader returned.
     pub loads: u64,
+    /// Keys that have a load, a reload or a computation under way, those included that wait for
+    /// the executor. A number that stays up means that a loader or a computation hangs. (An
+    /// [`invalidate`](crate::Cache::invalidate) of the key lets new callers load anew; those that
+    /// wait already go on waiting.)
+    pub loads_under_way: u64,
     /// Loads and reloads that brought nothing: the loader returned `None` or an error, panicked,
     /// or was cancelled.
     pub load_failures: u64,
@@ -78,6 +83,13 @@ pub struct Stats {
     /// Removals of which the listener has not been notified yet. A number that only grows means
     /// that the listener is too slow or stuck.
     pub pending_notifications: u64,
+    /// Removed entries whose memory is not free yet: a view or a read may still see them, or the
+    /// [`executor`](crate::Builder::executor) has not come to drop them. Those that only handles
+    /// keep are not counted. A number that only grows means that a view is kept, or that the
+    /// executor is stuck or gone. Counted also without
+    /// [`record_stats`](crate::Builder::record_stats), as are the other numbers of what waits or
+    /// is under way.
+    pub pending_drops: u64,
     /// Removals of which nobody will ever be notified: because too many notifications waited (see
     /// [`Overflow::Discard`](crate::Overflow::Discard)), or because the
     /// [receiver](crate::Removals) was dropped.

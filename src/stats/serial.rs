@@ -7,7 +7,7 @@ use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 impl Serialize for Stats {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut stats = serializer.serialize_struct("Stats", 23)?;
+        let mut stats = serializer.serialize_struct("Stats", 25)?;
         stats.serialize_field("hits", &self.hits)?;
         stats.serialize_field("misses", &self.misses)?;
         stats.serialize_field("insertions", &self.insertions)?;
@@ -16,6 +16,7 @@ impl Serialize for Stats {
         stats.serialize_field("replaced", &self.removed(RemovalCause::Replaced))?;
         stats.serialize_field("size", &self.removed(RemovalCause::Size))?;
         stats.serialize_field("loads", &self.loads)?;
+        stats.serialize_field("loads_under_way", &self.loads_under_way)?;
         stats.serialize_field("load_failures", &self.load_failures)?;
         stats.serialize_field("load_time", &self.load_time.as_secs_f64())?;
         stats.serialize_field("listener_panics", &self.listener_panics)?;
@@ -23,6 +24,7 @@ impl Serialize for Stats {
         stats.serialize_field("entries", &self.entries)?;
         stats.serialize_field("weight", &self.weight)?;
         stats.serialize_field("pending_notifications", &self.pending_notifications)?;
+        stats.serialize_field("pending_drops", &self.pending_drops)?;
         stats.serialize_field("discarded_notifications", &self.discarded_notifications)?;
         stats.serialize_field("refused_after_close", &self.refused_after_close)?;
         stats.serialize_field("reloads", &self.reloads)?;

@@ -28,6 +28,10 @@ pub type Key = TimerId;
 /// So many items are looked at in one poll. Then other tasks have their turn.
 const BUDGET: u32 = 1024;
 
+/// The origin of a queue's time is so long before its creation: another runtime's time may be
+/// behind.
+const BEFORE: Duration = Duration::from_secs(86_400);
+
 /// Items that wait for a deadline each, by the clock of a tokio runtime. See the
 /// [module](super::tokio) for what differs from tokio-util's.
 ///
@@ -113,14 +117,18 @@ impl<T> DelayQueue<T> {
     /// outside of a runtime with time enabled.
     #[must_use]
     pub fn new() -> Self {
-        Self {
+        let now = Instant::now();
+        let mut new = Self {
             queue: queue::DelayQueue::new(),
-            start: Instant::now(),
+            start: now.checked_sub(BEFORE).unwrap_or(now),
             sleep: None,
             awaited: None,
             waker: None,
             streak: Streak::default(),
-        }
+        };
+        // Its time is the present: deadlines are as near as they are.
+        let _ = new.queue.poll(new.now(), &mut 1);
+        new
     }
 
     /// Creates an empty queue with memory for so many items.

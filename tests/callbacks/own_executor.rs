@@ -4,10 +4,10 @@
 use crate::common::audited::{Audited, audited};
 use crate::common::noted::{Log, Noted, Notes, eventually, noting};
 use crate::common::{MINUTE, kept, must_end};
-use cortado::{Cache, Clock, Job, ManualClock, RemovalCause};
+use cortado::{Cache, Clock, Job, ManualClock, Overflow, RemovalCause};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -128,5 +128,50 @@ fn the_scheduler_does_not_call_the_executor() {
         cache.insert(1, 1);
         let name = names.recv().unwrap();
         assert!(name.is_some() && name.as_deref() != Some("cortado-scheduler"), "{name:?}");
+    });
+}
+
+/// An executor that is stuck, gone, or in a listener that is stuck does not let removed values pile
+/// up: operations drop what it is too far behind with.
+#[test]
+fn what_an_executor_does_not_drop_is_bounded() {
+    const CAPACITY: u64 = 100;
+    const WRITES: u64 = 30_000;
+    struct Counted(Arc<AtomicU64>);
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            self.0.fetch_sub(1, SeqCst);
+        }
+    }
+    must_end(|| {
+        for (scheduled, discards) in [(false, false), (true, false), (false, true)] {
+            let living = Arc::new(AtomicU64::new(0));
+            let kept: Arc<Mutex<Vec<Job>>> = Arc::default();
+            let keeps = Arc::clone(&kept);
+            let mut builder = Cache::builder()
+                .max_capacity(CAPACITY)
+                .scheduler(scheduled)
+                .executor(move |job| keeps.lock().unwrap().push(job));
+            if discards {
+                builder =
+                    builder.removal_listener(|_| {}).notification_limit(10, Overflow::Discard);
+            }
+            let cache = audited(builder.build());
+            for key in 0..WRITES {
+                living.fetch_add(1, SeqCst);
+                cache.insert(key, Counted(Arc::clone(&living)));
+            }
+            // Views of other tests may hold more back for a while.
+            eventually("operations drop what is too much", || {
+                cache.invalidate(&WRITES);
+                living.load(SeqCst) < 4_096 + 10 * CAPACITY
+            });
+            assert!(living.load(SeqCst) > 4_000, "the rest is the executor's");
+            assert!(cache.stats().pending_drops > 3_000);
+            eventually("all is dropped", || {
+                cache.run_pending_tasks();
+                living.load(SeqCst) <= CAPACITY + 10 && cache.stats().pending_drops == 0
+            });
+        }
     });
 }

@@ -253,6 +253,20 @@ fn a_queue_follows_a_runtime_whose_time_is_behind() {
         assert!(Instant::now() >= due, "{:?} early", due - Instant::now());
         assert_eq!(queue.next().await.unwrap().into_inner(), 2);
     });
+    // Also one that was created there.
+    let mut queue = paused_runtime().block_on(async {
+        advance(Duration::from_secs(3600)).await;
+        DelayQueue::new()
+    });
+    on_a_runtime(async {
+        let due = Instant::now() + Duration::from_secs(60);
+        queue.insert(2, Duration::from_secs(61));
+        queue.insert_at(1, due);
+        assert_eq!(queue.next().await.unwrap().into_inner(), 1);
+        assert!(Instant::now() >= due && Instant::now() < due + MS * 2);
+        assert_eq!(queue.next().await.unwrap().into_inner(), 2);
+        assert!(Instant::now() < due + MS * 1002);
+    });
 }
 
 /// Nor does one whose deadline has not changed wait in a runtime that stands still.

@@ -1,5 +1,6 @@
 //! Notices that wait for delivery to listeners, and nodes whose contents wait to be dropped.
 
+use super::drops::Drops;
 use super::receiving::Receiving;
 use crate::clock::Timestamp;
 use crate::config::{Config, Executor, Notifications, Overflow};
@@ -9,7 +10,6 @@ use crate::links::NodeId;
 use crate::outbox::Outbox;
 use crate::primitives::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::primitives::plain;
-use crate::primitives::queue::SegQueue;
 use crate::removal::RemovalCause;
 use crate::stats::Stats;
 use std::sync::{OnceLock, Weak};
@@ -32,8 +32,8 @@ pub struct Notices {
     pub has_listener: bool,
     /// The receiver of the notices, in place of listeners.
     pub receiving: Option<Receiving>,
-    /// Nodes without a count. The thread that delivers next drops their keys and values.
-    pub to_drop: SegQueue<Vec<NodeId>>,
+    /// The thread that delivers next drops these.
+    pub to_drop: Drops,
     /// The cache itself, for deliveries on its behalf.
     pub client: OnceLock<Weak<dyn Deliver>>,
     /// Keeps at most one job of the cache with the executor.
@@ -61,7 +61,7 @@ impl Notices {
             ),
             has_listener: config.has_listener,
             receiving: config.receives.then(Receiving::new),
-            to_drop: SegQueue::new(),
+            to_drop: Drops::new(),
             client: OnceLock::new(),
             handoff: Handoff::new(),
             executor: config
@@ -215,9 +215,10 @@ impl Notices {
 
     /// How many units a pass may spend before notices are delivered, if not so many as any other:
     /// one that takes out more entries than notices may wait would discard some, however fast the
-    /// listener is. `None` if no pass takes out so many, or if none may wait.
+    /// listener is. `None` if no pass takes out so many, if none may wait, or if a receiver takes
+    /// them out.
     pub fn most_units(&self, units: u32) -> Option<u32> {
-        let limit = self.limit.of(Overflow::Discard)?;
+        let limit = self.limit.of(Overflow::Discard).filter(|_| self.receiving.is_none())?;
         (1..MOST_OF_A_PASS).contains(&limit).then(|| units.min(limit as u32))
     }
 }

@@ -11,6 +11,10 @@ use crate::primitives::{catch_user_panic, seeded};
 /// Tells the listeners of one removal.
 pub type Tell<'a> = &'a dyn Fn(Notice);
 
+/// While more nodes than this, and more than the cache has entries, wait for an executor of the
+/// user's to drop their contents, callers drop some.
+const FAR_BEHIND: usize = 4096;
+
 /// How much one call delivers.
 #[derive(Clone, Copy, Debug)]
 pub struct DeliveryBudget {
@@ -57,8 +61,22 @@ impl Core {
     pub fn deliver_as_caller(&self, tell: Tell<'_>) {
         if self.notices.has_own_executor() {
             self.notices.submit_deliveries();
+            self.drop_for_executor();
         } else {
             self.deliver_at_most(DeliveryBudget::CALLER, tell);
+        }
+    }
+
+    /// Drops what an executor of the user's is too far behind with: it may be stuck or gone, and
+    /// the values take memory. Its job may be in a listener.
+    fn drop_for_executor(&self) {
+        let waiting = self.notices.to_drop.nodes();
+        let is_behind = waiting > FAR_BEHIND && waiting as u64 > self.entries();
+        if is_behind
+            && !reentrancy::defers_deliveries()
+            && let Some(_mark) = ReentrancyMark::delivery(self.id())
+        {
+            self.drop_reclaimed(DeliveryBudget::CALLER.batches);
         }
     }
 

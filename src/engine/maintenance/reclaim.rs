@@ -68,7 +68,8 @@ impl Pass<'_> {
         }
     }
 
-    /// Ends a pass that nobody asked for: dead nodes may wait, within limits, until there are more.
+    /// Ends a pass that nobody asked for, or one of several: dead nodes may wait, within limits,
+    /// until there are more.
     /// The next operation on the cache or the scheduler takes care of them.
     pub fn defer_dead_if_due(&mut self) {
         let dead = &mut self.state.dead;
@@ -80,7 +81,9 @@ impl Pass<'_> {
         // sooner. Each of them costs the epoch two kilobytes, and a step when the guard is gone.
         let held_up = self.core.upkeep.published.unreclaimed.load(Ordering::Relaxed) as u64
             > self.state.count + HELD_UP;
+        // Passes that a caller asked for follow each other, and may be small.
         let many = !held_up
+            && !self.budget.is_asked_for()
             && (dead.ids.len() as u64 > self.state.count / RETIRE_SHARE
                 || dead.weight > self.core.max_capacity() / RETIRE_SHARE);
         if late || many {
