@@ -62,6 +62,6 @@ mod tests {
         );
         assert_eq!(json["hit_ratio"], 0.75);
         assert_eq!(json["expiry_lateness"]["count"], 0);
-        assert_eq!(json.as_object().unwrap().len(), 23);
+        assert_eq!(json.as_object().unwrap().len(), 25);
     }
 }

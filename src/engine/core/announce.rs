@@ -71,7 +71,7 @@ impl Core {
 
     /// Leaves nodes without a count to the thread that delivers next.
     pub fn drop_later(&self, ids: Vec<NodeId>) {
-        self.notices.to_drop.push(ids);
+        self.notices.drop_later(ids);
     }
 
     /// Leaves what there is to deliver and to drop to the executor. For the scheduler's thread,

@@ -5,7 +5,6 @@
 //! that these two rooms give to [`Core`]. `tests/house` holds the code to that.
 
 mod announce;
-mod drops;
 mod hot;
 mod notices;
 mod progress;

@@ -1,6 +1,5 @@
 //! Notices that wait for delivery to listeners, and nodes whose contents wait to be dropped.
 
-use super::drops::Drops;
 use super::receiving::Receiving;
 use crate::clock::Timestamp;
 use crate::config::{Config, Executor, Notifications, Overflow};
@@ -8,8 +7,9 @@ use crate::engine::reentrancy::{self, Deferred, DeferredReload, Deliver};
 use crate::executor::{Handoff, Job, Ticket};
 use crate::links::NodeId;
 use crate::outbox::Outbox;
-use crate::primitives::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::primitives::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::primitives::plain;
+use crate::primitives::queue::SegQueue;
 use crate::removal::RemovalCause;
 use crate::stats::Stats;
 use std::sync::{OnceLock, Weak};
@@ -32,8 +32,11 @@ pub struct Notices {
     pub has_listener: bool,
     /// The receiver of the notices, in place of listeners.
     pub receiving: Option<Receiving>,
-    /// The thread that delivers next drops these.
-    pub to_drop: Drops,
+    /// Nodes without a count. The thread that delivers next drops their keys and values.
+    pub to_drop: SegQueue<Vec<NodeId>>,
+    /// How many nodes that are. (In 32 bits, which have room beside the flags: 64 would take an
+    /// empty cache beyond 4 KiB.)
+    nodes_to_drop: AtomicU32,
     /// The cache itself, for deliveries on its behalf.
     pub client: OnceLock<Weak<dyn Deliver>>,
     /// Keeps at most one job of the cache with the executor.
@@ -61,7 +64,8 @@ impl Notices {
             ),
             has_listener: config.has_listener,
             receiving: config.receives.then(Receiving::new),
-            to_drop: Drops::new(),
+            to_drop: SegQueue::new(),
+            nodes_to_drop: AtomicU32::new(0),
             client: OnceLock::new(),
             handoff: Handoff::new(),
             executor: config
@@ -93,6 +97,25 @@ impl Notices {
     pub fn wait_limit(&self) -> Option<usize> {
         let applies = self.receiving.as_ref().is_none_or(Receiving::is_awaited);
         self.limit.of(Overflow::Wait).filter(|_| applies)
+    }
+
+    /// Leaves nodes without a count to the thread that delivers next.
+    pub fn drop_later(&self, batch: Vec<NodeId>) {
+        // Before the push, so that the number never falls below zero.
+        self.nodes_to_drop.fetch_add(batch.len() as u32, Ordering::Relaxed);
+        self.to_drop.push(batch);
+    }
+
+    /// Takes out the nodes that have waited for longest to be dropped.
+    pub fn next_to_drop(&self) -> Option<Vec<NodeId>> {
+        let batch = self.to_drop.pop()?;
+        self.nodes_to_drop.fetch_sub(batch.len() as u32, Ordering::Relaxed);
+        Some(batch)
+    }
+
+    /// How many nodes wait to be dropped, roughly.
+    pub fn nodes_to_drop(&self) -> usize {
+        self.nodes_to_drop.load(Ordering::Relaxed) as usize
     }
 
     /// Whether there is anything to deliver or to drop.

@@ -140,7 +140,7 @@ impl Core {
             None => Stats::of_size(entries, weight),
         };
         self.notices.add_to(&mut stats);
-        stats.pending_drops = (self.notices.to_drop.nodes() + self.unreclaimed()) as u64;
+        stats.pending_drops = (self.notices.nodes_to_drop() + self.unreclaimed()) as u64;
         stats.loads_under_way = self.flights.len() as u64;
         stats
     }

@@ -70,7 +70,7 @@ impl Core {
     /// Drops what an executor of the user's is too far behind with: it may be stuck or gone, and
     /// the values take memory. Its job may be in a listener.
     fn drop_for_executor(&self) {
-        let waiting = self.notices.to_drop.nodes();
+        let waiting = self.notices.nodes_to_drop();
         let is_behind = waiting > FAR_BEHIND && waiting as u64 > self.entries();
         if is_behind
             && !reentrancy::defers_deliveries()
@@ -126,7 +126,7 @@ impl Core {
     pub fn drop_reclaimed(&self, most: usize) -> usize {
         let mut batches = 0;
         while batches < most
-            && let Some(ids) = self.notices.to_drop.pop()
+            && let Some(ids) = self.notices.next_to_drop()
         {
             self.destroy(&ids);
             batches += 1;
