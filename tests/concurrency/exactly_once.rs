@@ -310,6 +310,10 @@ fn run_reloading(bounded: bool, scheduled: bool, place: Place) {
         assert!(begun.elapsed() < PATIENCE, "reloads that never end");
         std::thread::yield_now();
     }
+    if place == Place::Threads {
+        // A job may be telling the last removals. This waits for it, and an audit does not.
+        cache.close();
+    }
     cache.audit();
     cache.close();
     let stats = cache.stats();
