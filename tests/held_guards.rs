@@ -137,11 +137,11 @@ fn what_a_view_holds_back_is_released_after_it() {
         settle(&cache, &living);
         after_round.push(BYTES.load(SeqCst));
     }
-    // The first round has made the pool as large as it had to be; the others find it so. What the
-    // collector has not released yet differs by up to a tenth. (If nodes were not used again, the
-    // least effort would end at 1.4 times the bytes of the first round, the whole one at 1.9.)
-    let (first, last) = (after_round[0], after_round[3]);
-    assert!(last <= first + first / 4, "{after_round:?} bytes after the rounds");
+    // The first rounds have made the pool as large as it had to be; the others find it so. (If
+    // nodes were not used again, the others would have 1.3 to 1.5 times as many bytes.) Of two
+    // rounds one counts: the collector may not have released everything after the other.
+    let (before, after) = (after_round[0].max(after_round[1]), after_round[2].min(after_round[3]));
+    assert!(after <= before + before / 20, "{after_round:?} bytes after the rounds");
 
     // A handle holds back its own value and nothing else.
     let handle: Entry<u64, Counted> = cache.entries().next().expect("it is full");
@@ -187,7 +187,7 @@ fn small_passes_under_a_view_cost_what_others_do() {
     };
     let clears_in_portions = |cache: &Cache<u64, u64>| {
         cache.invalidate_all();
-        while !matches!(cache.run_pending_tasks_within(1), left if !left.other) {}
+        while cache.run_pending_tasks_within(1).other {}
     };
     let all_at_once = bytes_held(Cache::close, usize::MAX);
     for (way, bytes) in [

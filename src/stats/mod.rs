@@ -61,10 +61,10 @@ pub struct Stats {
     /// Loads (`get_with` and the like) that returned a value, and reloads whose loader returned no
     /// error. A bulk load is one load: it counts if its loader returned.
     pub loads: u64,
-    /// Keys that have a load, a reload or a computation under way, those included that wait for
-    /// the executor. A number that stays up means that a loader or a computation hangs. (An
-    /// [`invalidate`](crate::Cache::invalidate) of the key lets new callers load anew; those that
-    /// wait already go on waiting.)
+    /// Keys that have a load, a reload or a computation under way. Loads that wait for the
+    /// executor count, too. If the number stays up, a loader or a computation hangs. (After an
+    /// [`invalidate`](crate::Cache::invalidate) of the key, new callers load anew. Those that wait
+    /// already go on waiting.)
     pub loads_under_way: u64,
     /// Loads and reloads that brought nothing: the loader returned `None` or an error, panicked,
     /// or was cancelled.

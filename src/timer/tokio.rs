@@ -28,8 +28,8 @@ pub type Key = TimerId;
 /// So many items are looked at in one poll. Then other tasks have their turn.
 const BUDGET: u32 = 1024;
 
-/// The origin of a queue's time is so long before its creation: another runtime's time may be
-/// behind.
+/// A queue's time begins this long before its creation, because the queue may move to a runtime
+/// whose time is behind.
 const BEFORE: Duration = Duration::from_secs(86_400);
 
 /// Items that wait for a deadline each, by the clock of a tokio runtime. See the
@@ -38,10 +38,9 @@ const BEFORE: Duration = Duration::from_secs(86_400);
 /// It is a stream of due items: [`next`](Self::next) and [`poll_expired`](Self::poll_expired); with
 /// the feature `stream` also a `futures_core::Stream`. It sleeps by the runtime's timer, so paused
 /// time works. All of it happens in the task that polls it; no other task and no thread is needed.
-/// If the runtime ends, another one may go on with the queue. (If it has not ended and stands
-/// still, poll the queue in the other one with another waker, or the queue stays with the first
-/// one's timer. Each task has a waker of its own; executors that are no runtime of tokio's may have
-/// one for each thread.)
+/// If the runtime ends, another one may go on with the queue. A runtime that has not ended may
+/// stand still, because nobody runs it. To leave such a one, poll the queue by another task: as
+/// long as the waker is the same, the queue sleeps by the first runtime's timer.
 ///
 /// An item is handed out at its deadline, rounded up to a whole millisecond since the creation of
 /// the queue: never early. The promises of
@@ -126,7 +125,7 @@ impl<T> DelayQueue<T> {
             waker: None,
             streak: Streak::default(),
         };
-        // Its time is the present: deadlines are as near as they are.
+        // Brings the wheel to the present. Otherwise all items would wait in its coarse levels.
         let _ = new.queue.poll(new.now(), &mut 1);
         new
     }
