@@ -15,8 +15,9 @@
 use super::bucket::fingerprint_of;
 use super::lock::HomeLock;
 use super::memory::Chain;
+use super::root::Root;
 use super::state::Index;
-use super::table::{HashOf, Root};
+use super::table::HashOf;
 use super::write::{Changed, Found, Locked, ScanResult};
 use crate::epoch::Guard;
 use crate::hash::Hash32;

@@ -1,7 +1,7 @@
 //! The address of the buckets, for prefetching one before the thread has a guard.
 
 use super::bucket::Bucket;
-use super::table::Root;
+use super::root::Root;
 use super::table::Table;
 use crate::epoch::Guard;
 use crate::hash::Hash32;

@@ -3,14 +3,11 @@
 #![expect(unsafe_code, reason = "the epoch decides when overflow buckets are freed")]
 
 use std::ops::Deref;
-use std::{mem, ptr};
-
-use crate::epoch::{Guard, note_release};
+use std::ptr;
 
 use super::bucket::{Bucket, Ctrl};
 use super::lock::HomeLock;
 use crate::primitives::atomic::Ordering::{Acquire, Relaxed, Release};
-use crate::primitives::seeded;
 #[cfg(not(cortado_loom))]
 use crate::system;
 
@@ -67,81 +64,39 @@ pub fn append(tail: &Bucket) -> &Bucket {
     follow(tail).expect("the line above has set the pointer")
 }
 
-/// The overflow of a bucket, taken off by the holder of the bucket's lock while it had no entries.
-/// The caller must pass it to [`EmptyOverflows::keep`], or its memory leaks.
+/// The overflow of a bucket that no longer links to it. The caller must pass it to
+/// [`Retired::retire_overflow`](super::retired::Retired::retire_overflow), or its memory leaks.
 #[derive(Debug)]
 #[must_use = "it is to be retired"]
 pub struct EmptyOverflow(ptr::NonNull<Bucket>);
 
 impl EmptyOverflow {
-    /// Takes the overflow off a locked bucket, if it has one.
+    /// Takes the overflow off a locked bucket, if it has one. It has no entries.
     pub fn take(lock: &HomeLock<'_>) -> Option<Self> {
         debug_assert!(!lock.home.ctrl().overflows(), "the overflow has entries");
         ptr::NonNull::new(lock.home.overflow.swap(ptr::null_mut(), Relaxed)).map(Self)
     }
-}
 
-/// Overflows that were taken off, to be retired together. If each were handed to the epoch by
-/// itself, a large number of them would delay all other garbage, for example after a guard was held
-/// for long.
-#[derive(Debug, Default)]
-pub struct EmptyOverflows(Vec<EmptyOverflow>);
-
-// SAFETY: rule 9: the chains are its own, and any thread may free them in the end.
-unsafe impl Send for EmptyOverflows {}
-
-impl EmptyOverflows {
-    /// Keeps an overflow until the next [`retire`](Self::retire).
-    #[inline]
-    pub fn keep(&mut self, empty_overflow: EmptyOverflow) {
-        self.0.push(empty_overflow);
+    /// Marks a bucket moved and unlocks it. Its overflow, if it has one, is given up with it.
+    pub fn of_moved(lock: HomeLock<'_>) -> Option<Self> {
+        // Relaxed: the holder of the lock has seen the whole chain.
+        ptr::NonNull::new(lock.release_moved().overflow.load(Relaxed)).map(Self)
     }
 
-    /// Retires them through the epoch. The caller must not hold the lock of a bucket.
-    pub fn retire(&mut self, guard: &Guard) {
-        if self.0.is_empty() {
-            return;
-        }
-        let empty_overflows = mem::take(&mut self.0);
-        // SAFETY: rule 9: the holders of the locks took the chains off. So only threads that are
-        // pinned now can reach them, and no other thread frees them. The closure may run on any
-        // thread.
-        unsafe {
-            guard.defer_unchecked(move || {
-                empty_overflows.iter().for_each(|it| free_chain(it.0.as_ptr()));
-                note_release();
-            })
-        };
+    /// Frees it.
+    ///
+    /// # Safety
+    ///
+    /// No thread can reach it any more: its grace period is over, or the index is being dropped.
+    pub unsafe fn free(self) {
+        // SAFETY: the caller guarantees it. This is the one owner of the chain (rule 9).
+        unsafe { free_chain(self.0.as_ptr()) };
     }
-}
 
-impl Drop for EmptyOverflows {
-    fn drop(&mut self) {
-        if !self.0.is_empty() {
-            self.retire(&crate::epoch::pin());
-        }
-    }
-}
-
-/// Marks a bucket moved, unlocks it, and retires its overflow.
-pub fn retire_moved(lock: HomeLock<'_>, guard: &Guard) {
-    let home = lock.release_moved();
-    // Relaxed: the holder of the lock has seen the whole chain.
-    let overflow = home.overflow.load(Relaxed);
-    if overflow.is_null() {
-        return;
-    }
-    if seeded("index-chain-without-grace") {
-        follow(home).into_iter().for_each(wipe);
-    }
-    // SAFETY: rule 9: the one holder of its lock has moved the bucket. So only threads that are
-    // pinned now can reach the chain, and no other thread frees it. The closure may run on any
-    // thread.
-    unsafe {
-        guard.defer_unchecked(move || {
-            free_chain(overflow);
-            note_release();
-        });
+    /// Empties its first bucket. A seeded bug does this in place of freeing it too early.
+    pub fn wipe(&self) {
+        // SAFETY: rule 9: it is not freed as long as this value exists.
+        wipe(unsafe { self.0.as_ref() });
     }
 }
 

@@ -73,17 +73,15 @@
 //!    * **Lock order:** a thread takes the lock of `Index::preparation` while it holds no other
 //!      lock of the index, and takes none under it. Memory is allocated, zeroed and freed under it.
 //!      The other locks are taken in this order: `Moving`, a bucket of the table, a bucket of the
-//!      next table. Only the helper holds two buckets. The holder of a bucket in the next table
+//!      next table, `Retired`. Only the helper holds two buckets. The holder of a bucket in the next table
 //!      waits for no lock, so no deadlock is possible.
 //!    * The helper may [skip](Patience::Skip) a bucket that another thread has locked. The bucket
 //!      stays as it is, and a later help moves it.
 //! 8. **Tables** are reached only through `current` and `next`, by threads that are pinned by
-//!    [`crate::epoch::pin`]. A table is retired through the epoch, once, after `current` has
-//!    advanced past it. Its `next` is retired later still. So a reference that was obtained under a
-//!    guard is valid as long as the guard. After the grace period a table belongs to the queue of
-//!    [`RetiredTables`](table::RetiredTables). A thread that takes it out of the queue owns it,
-//!    until the thread puts it back or drops it. Only the drop of the index frees tables without
-//!    the epoch.
+//!    [`crate::epoch::pin`]. A table is retired once, after `current` has advanced past it. Its
+//!    `next` is retired later still. A retired table belongs to [`Retired`](retired::Retired), which
+//!    frees it after a grace period. So a reference that was obtained under a guard is valid as long
+//!    as the guard. Only the drop of the index frees tables without a grace period.
 //! 9. **Overflow buckets** belong to their home bucket and are reached through it. Only two kinds
 //!    of threads may reach them:
 //!    * threads that have seen, under the pin they still hold, that the home bucket had not moved
@@ -92,10 +90,10 @@
 //!
 //!    A chain leaves its home bucket once, in one of three ways: with `MOVED`; taken off (the
 //!    pointer exchanged for null) by a holder of the lock while `OVERFLOWS` is not set; or with the
-//!    table. It is then retired through the epoch, once, with the bucket unlocked. A thread that
-//!    was pinned before may still be in the chain, and finds it empty if it was taken off. Taking a
-//!    chain off is a change: a search that has found a bucket of the chain cannot lock. Nothing is
-//!    put into the chain afterwards, not even under the same lock.
+//!    table. In the first two cases it is then retired, once, with the bucket unlocked, and freed
+//!    after a grace period. A thread that was pinned before may still be in the chain, and finds it
+//!    empty if it was taken off. Taking a chain off is a change: a search that has found a bucket of
+//!    the chain cannot lock. Nothing is put into the chain afterwards, not even under the same lock.
 //! 10. **The memory of a table** is one allocation of zeros, in which the buckets begin at the
 //!     first cache line. All-zero is an empty bucket. The table's `Buckets` alone owns the memory.
 //! 11. **`OVERFLOWS` is not a hint.** It is set before an entry's id is put into the overflow, and
@@ -121,7 +119,8 @@
 //! | `Table::next` | `resize_for`, once | all threads | release / acquire | the new table |
 //! | `Index::preparation` (a lock) | callers of `resize_for` | the same | acquire / release | zeroed memory, which they own until it is a table |
 //! | `Table::moving` (a lock) | helpers | helpers | acquire / release | all copies, for `current` |
-//! | `RetiredTables::count` | the last helper; the thread that drops the table | all threads | relaxed | nothing: it tells when to look into the queue |
+//! | `Retired::state` (a lock) | threads that retire or free | the same | acquire / release | what waits for its grace period |
+//! | `Retired::waiting` | the same | all threads | relaxed | nothing: it tells when to take that lock |
 //! | `Root` (`current`) | the last helper | all threads | release / acquire | the table and all copies |
 //!
 //! # Alternatives that lost
@@ -157,6 +156,8 @@ mod hint;
 mod lock;
 mod memory;
 mod resize;
+mod retired;
+mod root;
 mod state;
 mod table;
 mod walk;
@@ -167,7 +168,7 @@ pub use exact::{Exact, Search};
 pub use find::{HomeLookup, Probe};
 pub use fingerprint::SLOTS;
 pub use lock::BucketBusy;
-pub use memory::{EmptyOverflow, EmptyOverflows};
+pub use memory::EmptyOverflow;
 pub use resize::moves_for;
 pub use state::Index;
 pub use table::HashOf;

@@ -8,7 +8,7 @@ use crate::links::NodeId;
 use super::bucket::{Bucket, fingerprint_of};
 use super::fingerprint::Slots;
 use super::lock::{BucketBusy, HomeLock};
-use super::memory::{Chain, Preparation, append, retire_moved};
+use super::memory::{Chain, EmptyOverflow, Preparation, append};
 use super::state::Index;
 use super::table::{HashOf, LOAD, Table};
 use crate::primitives::{Patience, ShortWait, seeded};
@@ -101,7 +101,12 @@ impl Index {
         // One waiting budget for all buckets. Otherwise a help that meets many locks would take
         // long.
         let wait = &mut (patience, ShortWait::default());
-        let mut move_one = |position| move_bucket((table, next), position, store, wait, guard);
+        let retired = &self.root.retired;
+        let mut move_one = |position| {
+            let overflow = move_bucket((table, next), position, store, wait)?;
+            overflow.into_iter().for_each(|overflow| retired.retire_overflow(overflow));
+            Ok(())
+        };
         if seeded("index-moves-unlocked") {
             let claimed = (0..table.sources_of(next)).map_while(|_| moving.claim(len));
             let claimed = claimed.collect::<Vec<_>>();
@@ -148,14 +153,14 @@ fn is_of_use(begun: usize, wanted: Option<usize>, table: &Table, entries: usize)
 }
 
 /// Copies the entries of a bucket to their places in the next table, then marks the bucket moved.
-/// Changes nothing if another thread has locked one of the buckets, and the caller does not wait.
+/// Returns its overflow, which the caller must retire. Changes nothing if another thread has locked
+/// one of the buckets, and the caller does not wait.
 fn move_bucket<'g>(
     (table, next): (&'g Table, &'g Table),
     position: usize,
     store: &impl HashOf,
     wait: &mut (Patience, ShortWait),
-    guard: &'g Guard,
-) -> Result<(), BucketBusy> {
+) -> Result<Option<EmptyOverflow>, BucketBusy> {
     let lock = HomeLock::acquire(&table.buckets[position], wait.0, &mut wait.1)?;
     let chain = Chain::locked(&lock);
     let copy = || match table.merges_into(next) {
@@ -166,12 +171,12 @@ fn move_bucket<'g>(
         true => merge(chain, &next.buckets[position / table.sources_of(next)], wait),
     };
     if seeded("index-moved-before-copy") {
-        retire_moved(lock, guard);
-        return copy();
+        let overflow = EmptyOverflow::of_moved(lock);
+        copy()?;
+        return Ok(overflow);
     }
     copy()?;
-    retire_moved(lock, guard);
-    Ok(())
+    Ok(EmptyOverflow::of_moved(lock))
 }
 
 /// Copies the entries of a bucket to the two buckets that take its place. No other thread can reach

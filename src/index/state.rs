@@ -1,9 +1,10 @@
 //! What an index consists of.
 
 use super::hint::Hint;
-use super::memory::Preparation;
-use super::table::{Root, Table, bits_for};
-use crate::epoch::Guard;
+use super::memory::{EmptyOverflow, Preparation};
+use super::root::Root;
+use super::table::{Table, bits_for};
+use crate::epoch::{Grace, Guard};
 use crate::hash::Hash32;
 use crate::primitives::{Mutex, Patience};
 
@@ -60,14 +61,26 @@ impl Index {
         moving.is_some_and(|moving| !moving.held.is_empty())
     }
 
-    /// The number of tables that the index has moved from, and whose memory is not all freed.
-    pub fn retired_tables(&self) -> usize {
-        self.root.retired_tables.count()
+    /// Takes over an overflow that [`Locked::take_empty_overflow`](super::Locked::take_empty_overflow)
+    /// has returned. The caller must have unlocked the bucket.
+    pub fn retire_overflow(&self, overflow: EmptyOverflow) {
+        self.root.retired.retire_overflow(overflow);
     }
 
-    /// Gives a piece of a retired table's memory back to the system; true if there is more. After
-    /// the last buckets have moved, the epoch must advance before there is something to give back.
+    /// The number of tables that the index has moved from, and whose memory is not all freed.
+    pub fn retired_tables(&self) -> usize {
+        self.root.retired.tables()
+    }
+
+    /// The first grace period that retired tables or overflows wait for. When it is over,
+    /// [`free_retired`](Self::free_retired) has something to free.
+    pub fn awaited_grace(&self) -> Option<Grace> {
+        self.root.retired.grace()
+    }
+
+    /// Frees retired overflows, and gives a piece of a retired table's memory back to the system;
+    /// true if there is more to free now.
     pub fn free_retired(&self) -> bool {
-        self.root.retired_tables.free_retired()
+        self.root.retired.free()
     }
 }

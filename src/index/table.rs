@@ -1,20 +1,15 @@
 //! A table: its home buckets, selected by the top bits of the hash, and the state of its migration.
-//! The links between tables, and what becomes of a table that the index has moved from. The rules
-//! cited are those of the [module](super).
+//! The links between tables. The rules cited are those of the [module](super).
 #![expect(unsafe_code, reason = "the epoch decides when tables are freed")]
 
-use std::{mem, ptr};
-
-use crate::epoch::{Guard, note_release};
+use crate::epoch::Guard;
 use crate::hash::Hash32;
 use crate::links::NodeId;
 
 use super::bucket::Bucket;
-use super::memory::{Buckets, free_chains, wipe};
-use crate::primitives::atomic::AtomicUsize;
+use super::memory::{Buckets, free_chains};
 use crate::primitives::atomic::Ordering::{Acquire, Relaxed, Release};
-use crate::primitives::queue::SegQueue;
-use crate::primitives::{Arc, Mutex, MutexGuard, Patience, seeded};
+use crate::primitives::{Mutex, MutexGuard, Patience};
 use crossbeam_epoch::{Atomic, Owned, Shared};
 
 /// The view of the caller's nodes that moving and walking need.
@@ -182,7 +177,7 @@ impl Drop for Table {
 
 /// The pointer that owns a table: the index's `current`, or a table's `next`.
 #[derive(Debug, Default)]
-pub struct Link(Atomic<Table>);
+pub struct Link(pub(super) Atomic<Table>);
 
 impl Link {
     /// The table, if there is one. Acquire pairs with [`Link::install`] and [`Root::advance`].
@@ -201,119 +196,5 @@ impl Link {
     pub fn install(&self, table: Table, guard: &Guard) {
         let null = Shared::null();
         drop(self.0.compare_exchange(null, Owned::new(table), Release, Relaxed, guard));
-    }
-}
-
-/// The index's current table, and its retired tables.
-#[derive(Debug)]
-pub struct Root {
-    current: Link,
-    pub retired_tables: Arc<RetiredTables>,
-}
-
-impl Root {
-    pub fn new(table: Table) -> Self {
-        Self { current: Link(Atomic::new(table)), retired_tables: Arc::new(RetiredTables::new()) }
-    }
-
-    /// The table at which every search begins.
-    #[inline]
-    pub fn current<'g>(&'g self, guard: &'g Guard) -> &'g Table {
-        self.current.get(guard).expect("the index has a current table until it is dropped")
-    }
-
-    /// Advances `current` from `done`, all of whose buckets have moved, to the next table, and
-    /// retires `done`. Called by the helper that moved the last bucket, so only once, with
-    /// [`Table::moving`] still locked.
-    ///
-    /// Release pairs with [`Link::get`]: a thread that finds the new table here sees what all
-    /// helpers put into it, because the lock of [`Table::moving`] has gathered that.
-    pub fn advance(&self, done: &Table, guard: &Guard) {
-        // Acquire pairs with `Link::install`.
-        let next = done.next.0.load(Acquire, guard);
-        assert!(!next.is_null(), "buckets move only if there is a next table");
-        let old = self.current.0.swap(next, Release, guard);
-        assert!(ptr::eq(old.as_raw(), done), "rule 7: only buckets of the current table move");
-        if seeded("index-free-without-grace") {
-            done.buckets.iter().for_each(wipe);
-        }
-        // Readers may still be in it.
-        self.retired_tables.count.fetch_add(1, Relaxed);
-        let retired_tables = Arc::clone(&self.retired_tables);
-        // SAFETY: rule 8: the swap took `old` out of the only link to it. So only threads that are
-        // pinned now can know it, and this thread is the one that retires it. The closure runs when
-        // those threads are no longer pinned, so it may own the table. The closure owns everything
-        // that it touches (a table is `Send`, and the shared queue of tables `Sync`), on whichever
-        // thread it runs.
-        unsafe {
-            guard.defer_unchecked(move || {
-                retired_tables.leave(old.into_owned().into_box());
-                note_release();
-            });
-        }
-    }
-}
-
-impl Drop for Root {
-    fn drop(&mut self) {
-        let mut link = mem::take(&mut self.current);
-        // SAFETY: rule 8: the link owns its table, and no other thread can reach it (`&mut self`).
-        while let Some(mut table) = unsafe { link.0.try_into_owned() } {
-            link = mem::take(&mut table.next);
-        }
-    }
-}
-
-/// Tables that the index has moved from, because they were too small or became too large: their
-/// number, and a queue of those that no thread is in any more.
-///
-/// When no thread can be in such a table any more, its memory goes back to the system piece by
-/// piece. So no operation has to give back all of a large table: 64 MiB take some 3 ms. The memory
-/// is freed in one go in two cases: where the system takes no memory back while its addresses stay,
-/// and at the end of the cache.
-#[derive(Debug)]
-pub struct RetiredTables {
-    count: AtomicUsize,
-    tables: SegQueue<Box<Table>>,
-}
-
-impl RetiredTables {
-    /// The number of bytes that [`free_retired`](Self::free_retired) gives back at a time.
-    const PIECE: usize = 1 << 19;
-
-    fn new() -> Self {
-        Self { count: AtomicUsize::new(0), tables: SegQueue::new() }
-    }
-
-    /// Takes over a table that the last reader has left.
-    pub fn leave(&self, table: Box<Table>) {
-        if cfg!(cortado_loom) {
-            // Dropped as early as possible, so that the model checker sees every later access.
-            drop(table);
-            self.count.fetch_sub(1, Relaxed);
-        } else {
-            self.tables.push(table);
-        }
-    }
-
-    /// The number of retired tables. It is not known how much of their memory is left. Relaxed: the
-    /// count only tells when to look into the queue; the queue carries the tables.
-    pub fn count(&self) -> usize {
-        self.count.load(Relaxed)
-    }
-
-    /// Gives a piece of memory back. Returns true if more could be given back.
-    pub fn free_retired(&self) -> bool {
-        if self.count() == 0 {
-            return false;
-        }
-        let Some(mut table) = self.tables.pop() else { return false };
-        if table.buckets.give_back(Self::PIECE) {
-            self.tables.push(table);
-            return true;
-        }
-        drop(table);
-        self.count.fetch_sub(1, Relaxed);
-        !self.tables.is_empty()
     }
 }

@@ -3,6 +3,7 @@
 use super::registration::Registration;
 #[cfg(feature = "tokio")]
 use super::tokio::TaskRegistration;
+use crate::epoch::Grace;
 use std::time::Duration;
 
 /// What runs a client when its time comes.
@@ -35,6 +36,16 @@ impl Alarm {
                 registration.wake_within_real_time(after);
                 None
             }
+        }
+    }
+
+    /// Runs the client when a grace period is over. One thread looks after the grace periods of all
+    /// clients.
+    pub fn wake_after(&self, grace: Grace) {
+        match self {
+            Self::Thread(registration) => registration.wake_after(grace),
+            #[cfg(feature = "tokio")]
+            Self::Task(registration) => registration.wake_after(grace),
         }
     }
 

@@ -52,13 +52,16 @@
 //! * A binary heap with lazy deletion: entries of clients that are re-armed often pile up.
 
 mod alarm;
+mod client;
+mod graces;
 mod registration;
 mod serve;
 #[cfg(feature = "tokio")]
 mod tokio;
 
 pub use alarm::Alarm;
+pub use client::Scheduled;
 pub use registration::{Registration, Scheduler};
-pub use serve::{Counts, Scheduled};
+pub use serve::Counts;
 #[cfg(feature = "tokio")]
 pub use tokio::TaskRegistration;

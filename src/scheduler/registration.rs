@@ -1,6 +1,8 @@
 //! The scheduler's handle, and that of a client.
 
-use super::serve::{Armed, ClientId, Counts, Scheduled, Shared};
+use super::client::{Armed, ClientId, Scheduled};
+use super::serve::{Counts, Shared};
+use crate::epoch::Grace;
 use crate::primitives::Arc;
 #[cfg(not(cortado_loom))]
 use crate::primitives::plain::OnceLock;
@@ -68,6 +70,12 @@ impl Registration {
     /// Runs the client as soon as its turn comes.
     pub fn wake_now(&self) {
         self.wake_within(Duration::ZERO);
+    }
+
+    /// Runs the client when `grace` is over. A client waits for one grace period at a time: while it
+    /// waits for one, this does nothing.
+    pub fn wake_after(&self, grace: Grace) {
+        self.shared.wake_after(self.id, &self.armed, grace);
     }
 
     /// Deregisters the client now. Does not wait for a run that is in progress.

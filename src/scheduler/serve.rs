@@ -4,22 +4,13 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
+use super::client::{Armed, ClientId, Scheduled};
+use super::graces::{Graces, Waiting};
 use crate::clock::{LAST, NEVER, Nanos, Timestamp};
-use crate::primitives::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
+use crate::epoch::{self, Grace};
+use crate::primitives::atomic::{Ordering::Relaxed, Ordering::SeqCst, fence};
 use crate::primitives::plain::Weak;
 use crate::primitives::{Arc, Condvar, Mutex, MutexGuard, catch_user_panic, seeded, thread};
-
-/// A client of the scheduler: anything that has work to do at certain times.
-pub trait Scheduled: Send + Sync {
-    /// Does the work that is due. Returns the delay after which the client wants to run again;
-    /// `None` means when it is armed again.
-    fn run(&self) -> Option<Duration>;
-}
-
-/// The number of a client, in the order of registration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(transparent)]
-pub(super) struct ClientId(u64);
 
 /// The creation of the scheduler, from which its deadlines count. Unlike the instants of a cache,
 /// they begin at 0 and have no top bit set. A client that is not armed has the deadline [`NEVER`],
@@ -33,20 +24,6 @@ struct Appointment {
     client: ClientId,
 }
 
-/// The deadline of one client, as other threads may read it without the lock.
-#[derive(Debug)]
-pub(super) struct Armed(AtomicU64);
-
-impl Armed {
-    fn get(&self) -> Timestamp {
-        Timestamp::from_raw(self.0.load(Relaxed))
-    }
-
-    fn set(&self, at: Timestamp) {
-        self.0.store(at.raw(), Relaxed);
-    }
-}
-
 /// The counters of a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
@@ -58,6 +35,8 @@ pub struct Counts {
     pub threads_started: u64,
     /// How many panics of clients were caught so far.
     pub panics: u64,
+    /// How often the thread has looked for the end of a grace period.
+    pub looks: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -72,12 +51,14 @@ struct State {
     /// The clients by their appointments. Those that are not armed come last, at [`NEVER`].
     clients: BTreeMap<Appointment, Client>,
     next_id: ClientId,
+    graces: Graces,
     /// The deadline until which the thread sleeps. [`START`] while it is awake, as it then looks
     /// by itself.
     asleep_until: Timestamp,
     serving: bool,
     threads_started: u64,
     panics: u64,
+    looks: u64,
     /// The id of the process that has the thread.
     process: u32,
 }
@@ -140,10 +121,12 @@ impl Shared {
         let state = State {
             clients: BTreeMap::new(),
             next_id: ClientId(0),
+            graces: Graces::new(),
             asleep_until: START,
             serving: false,
             threads_started: 0,
             panics: 0,
+            looks: 0,
             process: std::process::id(),
         };
         Self { state: Mutex::new(state), wake: Condvar::new(), base: Instant::now() }
@@ -156,6 +139,7 @@ impl Shared {
             serving: state.serving,
             threads_started: state.threads_started,
             panics: state.panics,
+            looks: state.looks,
         }
     }
 
@@ -197,7 +181,7 @@ impl Shared {
         }
         let id = state.next_id;
         state.next_id = ClientId(id.0 + 1);
-        let armed = Arc::new(Armed(AtomicU64::new(NEVER.raw())));
+        let armed = Arc::new(Armed::new());
         let client = Client { handle, armed: Arc::clone(&armed) };
         state.clients.insert(Appointment { at: NEVER, client: id }, client);
         Ok((id, armed))
@@ -228,11 +212,28 @@ impl Shared {
         }
     }
 
+    pub(super) fn wake_after(&self, id: ClientId, armed: &Arc<Armed>, grace: Grace) {
+        let mut state = self.state.lock();
+        if armed.waits.swap(true, Relaxed) {
+            return;
+        }
+        let armed = Arc::clone(armed);
+        state.graces.push(Waiting { grace, id, armed }, self.now());
+        let oversleeps = state.graces.next_look() < state.asleep_until;
+        drop(state);
+        if oversleeps {
+            self.wake.notify_one();
+        }
+    }
+
     /// The main loop of the thread.
     fn serve(&self) {
         let mut state = self.state.lock();
         while !state.clients.is_empty() {
             let now = self.now();
+            if state.graces.next_look() <= now {
+                state = self.look_at_graces(state, now);
+            }
             let Some((id, Client { handle, armed })) = state.take_due(now) else {
                 state = self.sleep(state, now);
                 continue;
@@ -259,9 +260,33 @@ impl Shared {
         state.serving = false;
     }
 
+    /// Advances the epoch for those who wait for a grace period, and runs those whose grace period
+    /// is over.
+    fn look_at_graces<'a>(
+        &'a self,
+        state: MutexGuard<'a, State>,
+        now: Timestamp,
+    ) -> MutexGuard<'a, State> {
+        let first = state.graces.first();
+        drop(state);
+        let is_over = epoch::hasten(first, u32::MAX);
+        let mut state = self.state.lock();
+        state.looks += 1;
+        if !is_over {
+            state.graces.look_later(now);
+        }
+        for Waiting { id, armed, .. } in state.graces.take_ended(now) {
+            armed.waits.store(false, Relaxed);
+            let awake = !state.arm(id, &armed, now);
+            debug_assert!(awake);
+        }
+        state
+    }
+
     /// Sleeps until the first deadline, or until it is woken.
     fn sleep<'a>(&self, mut state: MutexGuard<'a, State>, now: Timestamp) -> MutexGuard<'a, State> {
-        let until = state.clients.first_key_value().map_or(NEVER, |(first, _)| first.at);
+        let first = state.clients.first_key_value().map_or(NEVER, |(first, _)| first.at);
+        let until = first.min(state.graces.next_look());
         state.asleep_until = until;
         let mut state = if until == NEVER {
             self.wake.wait(state)

@@ -11,10 +11,11 @@
 //! All state is in one mutex, which is held for a few instructions. Under it nothing is called but
 //! tokio's timer.
 
+use super::client::Scheduled;
 #[cfg(not(cortado_loom))]
 use super::registration::{Registration, Scheduler};
-use super::serve::Scheduled;
 use crate::clock::RuntimeTime;
+use crate::epoch::Grace;
 #[cfg(not(cortado_loom))]
 use crate::primitives::plain::OnceLock;
 use crate::primitives::plain::Weak;
@@ -79,6 +80,16 @@ impl TaskRegistration {
             return registration.wake_within(after);
         }
         self.wake_within(after);
+    }
+
+    /// Runs the client when `grace` is over. The thread of the process looks after that.
+    pub fn wake_after(&self, grace: Grace) {
+        #[cfg(not(cortado_loom))]
+        if let Some(registration) = self.real_time.get_or_init(|| self.register()) {
+            registration.wake_after(grace);
+        }
+        #[cfg(cortado_loom)]
+        let _ = grace;
     }
 
     #[cfg(not(cortado_loom))]

@@ -1,12 +1,13 @@
 //! White-box tests of the thresholds that maintenance passes use, each just below and just above
-//! the threshold: the length of the policy's record period, how long dead nodes wait for more dead
-//! nodes, and how many dead nodes one pass lets go of. The clock is manual and stands still unless
+//! the threshold: the length of the policy's record period, and how many dead nodes one pass lets go
+//! of. The clock is manual and stands still unless
 //! a test moves it. Each pass is one that a caller runs in passing.
 
 use super::alone;
 use crate::cache::Cache;
 use crate::clock::{Clock, ManualClock, Nanos};
 use crate::engine::Core;
+use crate::epoch::Grace;
 use crate::hash::Hash32;
 use crate::node::NO_PERIOD;
 use crate::primitives::atomic::{AtomicU32, Ordering::Relaxed};
@@ -158,24 +159,6 @@ fn updates_of_one_entry_are_one_record_and_of_many_are_many() {
     cache.audit();
 }
 
-/// Waits for the end of the grace period of the nodes that were handed to the epoch. Returns false
-/// if no node was handed over.
-fn ripens(cache: &Numbers, was_handed_over: bool) -> bool {
-    let begun = Instant::now();
-    // Without a hand-over no grace period ends, however often the epoch advances. So 64 rounds are
-    // enough.
-    let rounds = if was_handed_over { u32::MAX } else { 64 };
-    for _ in 0..rounds {
-        crate::epoch::pin().flush();
-        if core(cache).upkeep.grace_ended.load(Relaxed) > 0 {
-            return true;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(30), "no node was handed over");
-        std::thread::yield_now();
-    }
-    false
-}
-
 /// A cache with this many entries and no dead nodes.
 fn settled(capacity: Option<u64>, entries: u32) -> (Numbers, ManualClock) {
     let (cache, hand) = weighed(capacity);
@@ -205,67 +188,33 @@ fn unreclaimed(cache: &Numbers) -> usize {
     core(cache).unreclaimed()
 }
 
+/// A pass begins a grace period for what has died, however little that is. What dies meanwhile
+/// waits for the next one.
 #[test]
-fn the_dead_wait_for_sixteen_passes() {
+fn one_grace_period_at_a_time() {
     let _alone = alone();
     let (cache, _hand) = settled(None, 6400);
-    cache.invalidate(&0);
-    for n in 1..=16 {
-        pass(&cache);
-        assert!(!ripens(&cache, false), "handed over by pass {n}");
-    }
-    assert_eq!(unreclaimed(&cache), 1, "a dead node counts while it waits");
-    pass(&cache);
-    assert!(ripens(&cache, true));
-    assert_eq!(unreclaimed(&cache), 1);
-    clean(&cache);
-    cache.audit();
-}
-
-#[test]
-fn or_for_a_millisecond() {
-    let _alone = alone();
-    let (cache, hand) = settled(None, 6400);
-    hand.advance(Duration::from_nanos(999_999));
+    let grace = || core(&cache).upkeep.published.grace();
+    let guard = crate::epoch::pin();
     cache.invalidate(&0);
     pass(&cache);
-    assert!(!ripens(&cache, false));
-    hand.advance(Duration::from_nanos(1));
+    let first = grace();
+    assert!(first != Grace::NEVER && !first.is_over());
+    for key in 1..100 {
+        cache.invalidate(&key);
+        pass(&cache);
+        assert_eq!(grace(), first);
+    }
+    assert_eq!(unreclaimed(&cache), 100, "dead nodes count while they wait");
+    drop(guard);
+    await_grace(core(&cache));
     pass(&cache);
-    assert!(ripens(&cache, true));
-    clean(&cache);
+    assert_eq!(unreclaimed(&cache), 99);
+    assert!(grace() > first);
+    await_grace(core(&cache));
+    pass(&cache);
+    assert_eq!((unreclaimed(&cache), grace()), (0, Grace::NEVER));
     cache.audit();
-}
-
-#[test]
-fn or_until_they_are_more_than_a_64th_of_the_entries() {
-    let _alone = alone();
-    // With 6,302 or 6,301 entries left, a 64th is 98.
-    for (dead, are_many) in [(98, false), (99, true)] {
-        let (cache, _hand) = settled(None, 6400);
-        (0..dead).for_each(|key| cache.invalidate(&key));
-        pass(&cache);
-        assert_eq!(unreclaimed(&cache), dead as usize);
-        assert_eq!(ripens(&cache, are_many), are_many, "{dead}");
-        clean(&cache);
-        cache.audit();
-    }
-}
-
-#[test]
-fn or_weigh_more_than_a_64th_of_the_capacity() {
-    let _alone = alone();
-    for (weight, is_much) in [(100, false), (101, true)] {
-        let (cache, _hand) = settled(Some(6400), 3000);
-        cache.insert(10_000, weight);
-        cache.run_pending_tasks();
-        cache.invalidate(&10_000);
-        pass(&cache);
-        assert_eq!(unreclaimed(&cache), 1);
-        assert_eq!(ripens(&cache, is_much), is_much, "{weight}");
-        clean(&cache);
-        cache.audit();
-    }
 }
 
 /// While a node waits for its grace period, a pass is due 16 ms later.
@@ -317,21 +266,35 @@ fn with_dead() -> Numbers {
     const DEAD: u32 = 10 * BATCH;
     let cache: Numbers = Cache::builder().clock(Clock::manual().0).build();
     settle(&cache, 2 * DEAD);
-    let guard = crate::epoch::pin();
-    (0..DEAD).for_each(|key| cache.invalidate(&key));
-    // 17 passes hand over the last nodes as well, which may be fewer than a batch.
-    (0..17).for_each(|_| pass(&cache));
-    assert_eq!(unreclaimed(&cache), DEAD as usize);
-    drop(guard);
-    await_grace(core(&cache), 10);
+    all_die(&cache, DEAD);
     cache
 }
 
-fn await_grace(core: &Core, batches: usize) {
+/// Removes the keys up to `dead`. One grace period comes after all of them, and is over.
+fn all_die<V: Clone + Send + Sync + 'static>(cache: &Cache<u32, V>, dead: u32) {
+    let core = &cache.engine().core;
+    let guard = crate::epoch::pin();
+    // What dies first has a grace period of its own. The others wait for its end.
+    cache.invalidate(&0);
+    pass_of(core);
+    (1..dead).for_each(|key| cache.invalidate(&key));
+    while !core.upkeep.writes.is_empty() {
+        pass_of(core);
+    }
+    drop(guard);
+    // The index may wait for a grace period of its own.
+    while core.unreclaimed() == dead as usize {
+        await_grace(core);
+        pass_of(core);
+    }
+    assert_eq!(core.unreclaimed(), dead as usize - 1);
+    await_grace(core);
+}
+
+fn await_grace(core: &Core) {
     let begun = Instant::now();
-    while core.upkeep.grace_ended.load(Relaxed) < batches {
-        assert!(begun.elapsed() < Duration::from_secs(30), "their grace periods do not end");
-        crate::epoch::pin().flush();
+    while !core.hasten_grace(u32::MAX) {
+        assert!(begun.elapsed() < Duration::from_secs(30), "the grace period does not end");
         std::thread::yield_now();
     }
 }
@@ -391,11 +354,7 @@ fn a_caller_drops_so_many_values() {
     let (engine, core) = (cache.engine(), &cache.engine().core);
     (0..BATCHES * BATCH).for_each(|key| cache.insert(key, Counted(&DROPS)));
     cache.run_pending_tasks();
-    let guard = crate::epoch::pin();
-    (0..BATCHES * BATCH).for_each(|key| cache.invalidate(&key));
-    (0..17).for_each(|_| pass_of(core));
-    drop(guard);
-    await_grace(core, BATCHES as usize);
+    all_die(&cache, BATCHES * BATCH);
     // As other threads would, which were preempted before they drop.
     (0..10).for_each(|_| pass_of(core));
     assert_eq!(DROPS.load(Relaxed), 0);

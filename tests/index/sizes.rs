@@ -1,6 +1,6 @@
 //! The index's sizes: when it grows and shrinks, by how much and at which pace, what it leaves for
 //! later, and where the memory of its former tables goes.
-use cortado::internals::epoch::pin;
+use cortado::internals::epoch::{hasten, pin};
 use cortado::internals::hash::Hash32;
 use cortado::internals::index::{HashOf, Index, Patience, moves_for};
 use cortado::internals::links::NodeId;
@@ -248,12 +248,17 @@ fn pieces_after(index: &Index, entries: usize) -> usize {
     pieces
 }
 
+/// Advances the epoch for what is retired.
+fn hasten_retired(index: &Index) {
+    let _is_over = index.awaited_grace().is_some_and(|grace| hasten(grace, u32::MAX));
+}
+
 /// Clears all away that was left; in how many pieces.
 fn free_retired(index: &Index) -> usize {
     let mut pieces = 0;
     // The rest of the process may hold guards for a while.
     for _ in 0..60_000 {
-        pin().flush();
+        hasten_retired(index);
         let before = index.retired_tables();
         while index.free_retired() {
             pieces += 1;

@@ -4,6 +4,7 @@
 //! * [`buffers`], [`drain`], [`outbox`]: the queues between callers and passes.
 //! * [`flight`], [`tasks`]: single flight, by threads and by tasks.
 //! * [`index`], [`index_resize`]: the index, also while its buckets move.
+//! * [`grace`]: grace periods of the epoch.
 //! * [`pool`]: free ids.
 //! * [`scheduler`], [`executor`]: the background threads.
 //! * [`engine`], [`outcomes`], [`queued`], [`refresh`]: whole caches; loads that come to nothing,
@@ -18,6 +19,7 @@ mod drain;
 mod engine;
 mod executor;
 mod flight;
+mod grace;
 mod index;
 mod index_resize;
 mod outbox;

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use cortado::internals::epoch;
 use cortado::internals::scheduler::{Counts, Registration, Scheduled, Scheduler};
 
 const HANG: Duration = Duration::from_secs(60);
@@ -95,7 +96,10 @@ fn one_thread_runs_all_clients_on_demand() {
         assert_eq!(ran, names.map(|name| format!("{name} runs on cortado-scheduler")).into());
     }
     let counts = scheduler.counts();
-    assert_eq!(counts, Counts { clients: 3, serving: true, threads_started: 1, panics: 0 });
+    assert_eq!(
+        counts,
+        Counts { clients: 3, serving: true, threads_started: 1, panics: 0, looks: 0 }
+    );
 }
 
 #[test]
@@ -305,4 +309,31 @@ fn no_wake_is_lost_on_real_threads() {
         }
     });
     assert_eq!(seen.load(SeqCst), 2 * ROUNDS);
+}
+
+/// However many clients wait for a grace period under a guard, none of them runs. Each runs once
+/// after it. (Guards of other tests may delay that for a moment.)
+#[test]
+fn clients_run_once_after_a_guard() {
+    let (scheduler, (events, told)) = (Scheduler::new(), channel());
+    let guard = epoch::pin();
+    let clients: Vec<_> =
+        (0..1000).map(|_| Client::new(&scheduler, "client", &events, || None)).collect();
+    let grace = epoch::next_grace();
+    for client in clients.iter().chain(&clients) {
+        client.registration().wake_after(grace);
+    }
+    let looked = scheduler.counts().looks;
+    while scheduler.counts().looks < looked + 3 {
+        thread::yield_now();
+    }
+    assert!(told.try_recv().is_err(), "a client runs under the guard");
+    drop(guard);
+    for _ in &clients {
+        assert_eq!(told.recv_timeout(HANG).as_deref(), Ok("client runs on cortado-scheduler"));
+    }
+    // A client that is run at once comes after all that were due before.
+    let last = Client::new(&scheduler, "last", &events, || None);
+    last.registration().wake_now();
+    assert_eq!(told.recv_timeout(HANG).as_deref(), Ok("last runs on cortado-scheduler"));
 }

@@ -47,7 +47,6 @@ impl<K, V, S> Drop for Engine<K, V, S> {
             }
         }
         self.core.drop_reclaimed(usize::MAX);
-        self.core.flush_rest();
         // Handles and receivers that outlive the cache keep the pool, but need none of its free
         // nodes. (The pool has models of its own.)
         if self.is_outlived() && !cfg!(cortado_loom) {

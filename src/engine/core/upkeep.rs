@@ -9,9 +9,10 @@ use crate::buffer::write::{MAX_BATCH, WriteBuffer, WriteLimits};
 use crate::clock::Timestamp;
 use crate::config::Config;
 use crate::drain::DrainStatus;
-use crate::primitives::atomic::{AtomicUsize, Ordering};
+use crate::epoch::Grace;
+use crate::primitives::atomic::Ordering;
 use crate::primitives::guarded::GuardedU32;
-use crate::primitives::{Arc, Mutex, MutexGuard};
+use crate::primitives::{Mutex, MutexGuard};
 use crate::scheduler::Alarm;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -38,8 +39,6 @@ pub struct Upkeep {
     /// How often the scheduler reads a clock that it cannot sleep by.
     pub clock_period: Duration,
     alarm: OnceLock<Alarm>,
-    /// Batches of dead nodes that have come through their grace period and wait to be reclaimed.
-    pub grace_ended: Arc<AtomicUsize>,
     pub scheduled: bool,
     /// Whether entries may weigh other than 1.
     weighs: bool,
@@ -98,7 +97,6 @@ impl Upkeep {
             state: Mutex::new(Maintenance::new(config, now)),
             lock_waiters: GuardedU32::new(0),
             published: Published::new(now),
-            grace_ended: Arc::new(AtomicUsize::new(0)),
             alarm: OnceLock::new(),
             scheduled: config.scheduled,
             clock_period: config.clock_period(),
@@ -145,6 +143,14 @@ impl Upkeep {
         match self.alarm.get() {
             Some(alarm) => alarm.come_back_in_real_time(delay),
             None => Some(delay),
+        }
+    }
+
+    /// Has the scheduler, if the cache has one, run a pass when a grace period is over. The thread
+    /// of the process looks after the grace periods of all caches.
+    pub fn wake_after(&self, grace: Grace) {
+        if let Some(alarm) = self.alarm.get() {
+            alarm.wake_after(grace);
         }
     }
 

@@ -83,7 +83,7 @@ impl<K, V, S> Engine<K, V, S> {
             reentrancy::deliver_deferred();
         }
         core.try_pass(Budget::of_reader());
-        core.hasten_grace();
+        core.hasten_grace_a_little();
         self.deliver_as_caller();
         let reloads = reloads?;
         let mut last = None;

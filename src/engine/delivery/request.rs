@@ -3,7 +3,7 @@
 use super::budget::{DeliveryBudget, Tell};
 use crate::engine::Engine;
 use crate::engine::core::Core;
-use crate::engine::maintenance::{Budget, GRACE_ROUNDS, PATIENT_UNITS};
+use crate::engine::maintenance::{Budget, PATIENT_UNITS};
 use crate::engine::reentrancy;
 use crate::primitives::seeded;
 use std::time::Duration;
@@ -75,7 +75,7 @@ impl Core {
             // What waits already takes part of the limit.
             self.deliver_at_most(DeliveryBudget::ALL, tell);
         }
-        let (mut excess, mut grace) = (u64::MAX, 0);
+        let mut excess = u64::MAX;
         // Each pass takes out a portion of what was spilled before.
         let mut owed = self.spilled_writes();
         let mut is_exact = false;
@@ -104,10 +104,9 @@ impl Core {
             if left.work || owed > 0 || !is_exact || (has_surplus && trims > 0) {
                 continue;
             }
-            if !self.waits_for_grace() || grace == GRACE_ROUNDS {
+            if !self.hasten_grace(u32::MAX) {
                 return;
             }
-            grace = if self.advance_epoch() { 0 } else { grace + 1 };
         }
     }
 

@@ -111,8 +111,8 @@ pub struct Leftover {
     /// An entry that has ended stays until a computation of its key, or whoever holds its bucket,
     /// has ended. The wheel hands it out again within a tick.
     pub kept: bool,
-    /// Something was handed to the epoch.
-    pub deferred: bool,
+    /// The cache waits for another grace period than before.
+    pub begins_grace: bool,
     /// The writer that ran the pass must yield its core: guards hold many dead nodes back.
     pub yields: bool,
     /// More nodes may be free than the pool keeps at hand.

@@ -18,4 +18,4 @@ mod unlink;
 
 pub use budget::Budget;
 pub use record::take_owed_room;
-pub use run::{GRACE_ROUNDS, PATIENT_UNITS};
+pub use run::PATIENT_UNITS;

@@ -33,14 +33,21 @@ pub fn drain_limit(capacity: usize) -> usize {
     capacity.min(MAX_DRAINED)
 }
 
+/// Nodes that died.
+#[derive(Clone, Copy, Default)]
+pub struct Died {
+    pub count: usize,
+    pub weight: u64,
+}
+
 /// A pass under way: the state under the lock, and what the pass needs beside it.
 pub struct Pass<'a> {
     pub core: &'a Core,
     pub state: &'a mut Maintenance,
     pub guard: &'a Guard,
     pub now: Timestamp,
-    /// Whether something was handed to the epoch.
-    pub deferred: bool,
+    /// What died in this pass.
+    pub died: Died,
     pub budget: Budget,
     /// Whether the pass skipped a bucket that another thread had locked, or an event that its
     /// writer was still storing.
@@ -67,9 +74,8 @@ impl Core {
     ) -> Leftover {
         let running = self.upkeep.status.begin();
         self.hot.clear_pass_requests();
-        let unreclaimed = self.unreclaimed();
-        let (deferred, skipped_busy, kept) = (false, false, false);
-        let mut pass = Pass { core: self, state, guard, now, budget, deferred, skipped_busy, kept };
+        let (died, skipped_busy, kept) = (Died::default(), false, false);
+        let mut pass = Pass { core: self, state, guard, now, budget, died, skipped_busy, kept };
         pass.follow_clock_back();
         let drained = pass.drain();
         // A drain that takes out nothing and leaves events has most likely met an event that its
@@ -89,19 +95,10 @@ impl Core {
         left.work |= left.expirations || (left.excess > 0 && !left.blocked);
         left.work |= self.flights.has_released();
         pass.publish_progress();
-        // A pass that leaves work is followed by another. A batch for each of many small passes
-        // would take 3 KB.
-        if budget.is_asked_for() && !left.work {
-            pass.defer_dead();
-        } else {
-            pass.defer_dead_if_due();
-        }
-        left.deferred = pass.deferred;
+        let reclaimable = pass.reclaim(&mut left);
+        left.work |= reclaimable;
         left.skipped_busy = pass.skipped_busy;
         left.kept = pass.kept;
-        let added = self.unreclaimed().saturating_sub(unreclaimed);
-        let reclaimable = self.reclaim(state, added);
-        left.work |= reclaimable;
         // Nodes that a pass may reclaim wait for passes, not for guards.
         left.yields = budget.yields && !reclaimable && self.take_yield(state);
         self.request_grace_check(now);

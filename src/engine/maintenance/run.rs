@@ -8,12 +8,12 @@
 //! thread runs passes too, so an idle cache is maintained as well. The notices and the dead values
 //! that passes leave are [delivered](crate::engine::delivery).
 
-use super::budget::{Budget, LEAST_EVICTIONS, Leftover};
+use super::budget::{Budget, By, LEAST_EVICTIONS, Leftover};
 use crate::clock::{NEVER, Nanos, Timestamp};
 use crate::engine::core::{Core, Maintenance, PASS_DELAY, SLACK_SHARE};
 use crate::epoch::Guard;
 use crate::primitives::atomic::Ordering;
-use crate::primitives::{MutexGuard, Patience, seeded, thread};
+use crate::primitives::{MutexGuard, Patience, thread};
 use crate::scheduler::Scheduled;
 use std::time::Duration;
 
@@ -22,22 +22,17 @@ use std::time::Duration;
 pub const QUIET: Nanos = Nanos::from_raw(1_000_000);
 /// Units of a pass that no caller runs beside its operation.
 pub const PATIENT_UNITS: u32 = 4096;
-/// After this many flushes of the epoch in a row that bring nothing back, the caller gives up: some
-/// thread holds a guard.
-pub const GRACE_ROUNDS: u32 = if cfg!(cortado_loom) { 3 } else { 16 };
-/// A caller flushes the epoch at most this often, and stops at a flush that brings nothing back.
-const CALLER_FLUSHES: u32 = 8;
-/// A run of the scheduler flushes at most this often. Two flushes advance the epoch as far as a
-/// batch needs, and the third frees the batch. (A model needs no haste.)
-const SCHEDULER_FLUSHES: u32 = if cfg!(cortado_loom) { 1 } else { 3 };
-/// After this many runs that bring nothing back, the scheduler looks half as often each time. Until
-/// then its runs follow each other by [`PASS_DELAY`].
+/// A caller, beside its operation, and a run of the scheduler flush the epoch at most this often. Two
+/// flushes end a grace period. (A model needs no haste.)
+const FEW_FLUSHES: u32 = if cfg!(cortado_loom) { 1 } else { 3 };
+/// After this many runs in which a computation is in the way, the scheduler looks half as often each
+/// time. Until then its runs follow each other by [`PASS_DELAY`].
 const EAGER_RUNS: u32 = 4;
 /// How long dead nodes that no scheduler takes care of wait for an extra pass. Not less: a
 /// simulated clock may move by milliseconds between two operations.
 pub const GRACE_CHECK_DELAY: Nanos = Nanos::from_raw(16_000_000);
-/// The scheduler waits no longer than this for what will not wake it: a guard that is held, or an
-/// executor that may have lost a job.
+/// The scheduler waits no longer than this for what will not wake it: a computation, or an executor
+/// that may have lost a job.
 const LONGEST_DELAY: Duration = Duration::from_secs(1);
 
 impl Core {
@@ -121,12 +116,12 @@ impl Core {
         }
         let left = self.pass(guard, &mut state, (now, refused), budget);
         drop(state);
-        if left.deferred || self.index.retired_tables() > 0 {
-            guard.flush();
+        if self.waits_for_grace() {
+            crate::epoch::advance(guard);
+            self.upkeep.published.set_last_advance(now);
         }
-        if left.deferred {
-            self.upkeep.published.set_last_flush(now);
-            // The scheduler looks after what the pass has retired.
+        if left.begins_grace && budget.run_by != By::Scheduler {
+            // The scheduler looks after it.
             self.upkeep.wake_within(PASS_DELAY);
         }
         left
@@ -151,36 +146,28 @@ impl Core {
         while self.pass_of_units(PATIENT_UNITS).work {}
     }
 
-    /// Flushes the epoch until a pass can reclaim something, within limits. The epoch advances by
-    /// flushes. Where there are few operations, no other thread flushes.
-    pub fn hasten_grace(&self) {
-        let mut flushes = 0;
-        while self.waits_for_grace()
-            && !self.is_grace_over()
-            && flushes < CALLER_FLUSHES
-            && self.advance_epoch()
-        {
-            flushes += 1;
-        }
+    /// Advances the epoch until a pass can reclaim something, by at most so many flushes. Where
+    /// there are few operations, no other thread advances it. Returns whether a pass can.
+    pub fn hasten_grace(&self, most_flushes: u32) -> bool {
+        self.waits_for_grace() && crate::epoch::hasten(self.upkeep.published.grace(), most_flushes)
     }
 
-    /// [`hasten_grace`](Self::hasten_grace) before a pass, so that this pass reclaims, if nobody
-    /// has flushed for so long that nobody else is likely to. A scheduler flushes sooner, if its
-    /// thread or its runtime is still there.
+    /// [`hasten_grace`](Self::hasten_grace) of a caller, beside its operation.
+    pub fn hasten_grace_a_little(&self) {
+        let _ = self.hasten_grace(FEW_FLUSHES);
+    }
+
+    /// The same before a pass, so that this pass reclaims, if nobody has advanced the epoch for so
+    /// long that nobody else is likely to. A scheduler does so sooner, if its thread or its runtime
+    /// is still there.
     fn hasten_due_grace(&self, now: Timestamp) {
         let published = &self.upkeep.published;
         if self.waits_for_grace()
-            && now.saturating_since(published.last_flush()) >= GRACE_CHECK_DELAY
+            && now.saturating_since(published.last_advance()) >= GRACE_CHECK_DELAY
         {
-            published.set_last_flush(now);
-            self.hasten_grace();
+            published.set_last_advance(now);
+            self.hasten_grace_a_little();
         }
-    }
-
-    /// Flushes the epoch. True if a pass can reclaim something now, or if the flush has released
-    /// anything, of whatever cache.
-    pub fn advance_epoch(&self) -> bool {
-        crate::epoch::flush() || self.is_grace_over()
     }
 
     /// Ends all passes. The typed part of the cache is being dropped, and no other thread but
@@ -190,29 +177,13 @@ impl Core {
         self.upkeep.lock().ended = true;
     }
 
-    /// Takes back what the epoch still holds of this cache, as far as no guard protects it.
-    pub fn flush_rest(&self) {
-        let mut batches = self.upkeep.lock().in_grace.len();
-        let mut rounds = 0;
-        while rounds < GRACE_ROUNDS && (batches > 0 || self.index.retired_tables() > 0) {
-            let tables = self.index.retired_tables();
-            let _ = crate::epoch::flush();
-            let ended = self.upkeep.grace_ended.swap(0, Ordering::Relaxed);
-            batches = batches.saturating_sub(ended);
-            while self.index.free_retired() {}
-            // What other caches have left is no reason to go on: there may be much of it.
-            let is_nearer = ended > 0 || self.index.retired_tables() < tables;
-            rounds = if is_nearer { 0 } else { rounds + 1 };
-        }
-    }
-
-    /// How long to wait for a guard or a computation: a short time at first, then twice as long
-    /// each time, up to [`LONGEST_DELAY`].
-    fn back_off(&self, is_new: bool) -> Duration {
-        let runs = if is_new { 0 } else { self.upkeep.published.idle_runs.load(Ordering::Relaxed) };
-        self.upkeep.published.idle_runs.store(runs.saturating_add(1), Ordering::Relaxed);
+    /// How long to wait for a computation: a short time at first, then twice as long each time, up
+    /// to [`LONGEST_DELAY`].
+    fn back_off(&self) -> Duration {
+        let idle_runs = &self.upkeep.published.idle_runs;
+        let runs = idle_runs.load(Ordering::Relaxed);
+        idle_runs.store(runs.saturating_add(1), Ordering::Relaxed);
         let doublings = runs.saturating_sub(EAGER_RUNS).min(16);
-        let doublings = if seeded("guards-are-polled") { 0 } else { doublings };
         (PASS_DELAY * (1 << doublings)).min(LONGEST_DELAY)
     }
 
@@ -256,12 +227,16 @@ impl Scheduled for Core {
             }
             return Some(Duration::ZERO);
         }
-        let in_grace = self.waits_for_grace();
-        if in_grace && (0..SCHEDULER_FLUSHES).any(|_| self.advance_epoch()) {
-            self.upkeep.published.idle_runs.store(0, Ordering::Relaxed);
+        if self.hasten_grace(FEW_FLUSHES) {
             return Some(Duration::ZERO);
         }
-        let soon = (in_grace || left.blocked).then(|| self.back_off(left.deferred));
+        if self.waits_for_grace() {
+            self.upkeep.wake_after(self.upkeep.published.grace());
+        }
+        if !left.blocked {
+            self.upkeep.published.idle_runs.store(0, Ordering::Relaxed);
+        }
+        let soon = left.blocked.then(|| self.back_off());
         let mut due = self.until_due();
         if left.kept {
             // It waits for another thread, too.

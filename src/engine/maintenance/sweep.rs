@@ -27,7 +27,6 @@ impl Pass<'_> {
     #[inline(never)]
     pub fn resize_index(&mut self, additions: usize) -> bool {
         let core = self.core;
-        let retired_tables = core.index.retired_tables();
         // Spilled additions are entries that later passes drain.
         let entries = self.state.count + core.upkeep.writes.spill.weight();
         let wanted = usize::try_from(entries).unwrap_or(usize::MAX);
@@ -44,8 +43,6 @@ impl Pass<'_> {
             }
         }
         self.skipped_busy |= moves && core.index.is_held_up(self.guard);
-        // A table was handed to the epoch, which has to advance.
-        self.deferred |= core.index.retired_tables() > retired_tables;
         core.index.free_retired() || moves || prepares
     }
 

@@ -164,7 +164,7 @@ impl<'a> Pass<'a> {
         core.announce(id, cause, ended_at(deadline), now);
         drop(locked);
         if let Some(empty_overflow) = empty_overflow {
-            self.state.empty_overflows.keep(empty_overflow);
+            core.index.retire_overflow(empty_overflow);
         }
         meta.set_state(state::REMOVED);
         self.unlink_lists(meta);

@@ -5,11 +5,9 @@
 use std::sync::Arc;
 
 use super::explore;
-use cortado::internals::epoch::{Guard, pin};
+use cortado::internals::epoch::{Guard, hasten, pin};
 use cortado::internals::hash::Hash32;
-use cortado::internals::index::{
-    Changed, EmptyOverflows, HashOf, HomeLookup, Index, Patience, Probe,
-};
+use cortado::internals::index::{Changed, HashOf, HomeLookup, Index, Patience, Probe};
 use cortado::internals::links::NodeId;
 use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use loom::thread;
@@ -178,9 +176,7 @@ impl World {
         let spare = locked.take_empty_overflow();
         drop(locked);
         if let Some(spare) = spare {
-            let mut empty_overflows = EmptyOverflows::default();
-            empty_overflows.keep(spare);
-            empty_overflows.retire(&guard);
+            self.index.retire_overflow(spare);
         }
         self.store.retire(&guard, id);
     }
@@ -205,9 +201,16 @@ impl World {
     fn resize(&self, entries: usize) {
         assert!(self.index.resize_for(&pin(), entries));
         while self.help(1, Patience::Wait) {}
-        // Retired tables and chains are freed by later pins, if nobody is in their way.
-        pin().flush();
-        drop(pin());
+        self.free_retired();
+    }
+
+    /// Frees retired tables and chains, if no thread may be in them.
+    fn free_retired(&self) {
+        while let Some(grace) = self.index.awaited_grace()
+            && hasten(grace, u32::MAX)
+        {
+            self.index.free_retired();
+        }
     }
 
     pub fn help(&self, buckets: usize, patience: Patience) -> bool {
