@@ -27,12 +27,13 @@ pub struct Maintenance {
     /// Victims that the policy has ever named.
     #[cfg(test)]
     pub victims_named: u64,
-    /// Dead nodes that wait for the grace period of those in `in_grace` to end.
+    /// Dead nodes that wait for the grace period after that of `in_grace`. The cache still has its
+    /// counts on all dead nodes.
     pub dead: Dead,
-    /// Dead nodes in their grace period, or after it. The cache still has its counts on them.
+    /// Dead nodes that wait for the first grace period that is not over.
     pub in_grace: Dead,
-    /// The grace period of `in_grace`; [`Grace::NEVER`] if there are none.
-    pub grace: Grace,
+    /// Dead nodes whose grace period is over.
+    pub reclaimable: Dead,
     /// Yields of writers since nodes were last reclaimed.
     pub yields: u32,
     /// The main region's victim that was prefetched last.
@@ -61,7 +62,7 @@ impl Maintenance {
             victims_named: 0,
             dead: Dead::default(),
             in_grace: Dead::default(),
-            grace: Grace::NEVER,
+            reclaimable: Dead::default(),
             yields: 0,
             prefetched: NodeId::NONE,
             events: Vec::new(),
@@ -96,17 +97,31 @@ pub struct Sweep {
 /// to 1.18 times as long.
 pub const BATCH: usize = 248;
 
-/// Dead nodes, the oldest first, in batches of [`BATCH`]. The last batch may be smaller.
-#[derive(Default)]
-pub struct Dead(VecDeque<Vec<NodeId>>);
+/// Dead nodes, the oldest first, in batches of at most [`BATCH`].
+pub struct Dead {
+    batches: VecDeque<Vec<NodeId>>,
+    /// What they wait for. [`Grace::NEVER`] if there are none, or none of them was told.
+    grace: Grace,
+}
+
+impl Default for Dead {
+    fn default() -> Self {
+        Self { batches: VecDeque::new(), grace: Grace::NEVER }
+    }
+}
 
 impl Dead {
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.batches.is_empty()
     }
 
+    pub fn grace(&self) -> Grace {
+        self.grace
+    }
+
+    #[inline]
     pub fn push(&mut self, id: NodeId) {
-        match self.0.back_mut().filter(|last| last.len() < BATCH) {
+        match self.batches.back_mut().filter(|last| last.len() < BATCH) {
             Some(last) => last.push(id),
             None => self.begin(id),
         }
@@ -118,12 +133,23 @@ impl Dead {
         // allocator.
         let mut batch = Vec::with_capacity(BATCH);
         batch.push(id);
-        self.0.push_back(batch);
+        self.batches.push_back(batch);
+    }
+
+    /// All of them wait for a grace period that is not before this one.
+    pub fn wait_for(&mut self, grace: Grace) {
+        self.grace = if self.grace == Grace::NEVER { grace } else { self.grace.max(grace) };
+    }
+
+    /// Takes over the nodes of `other`.
+    pub fn append(&mut self, other: &mut Self) {
+        self.batches.append(&mut other.batches);
+        other.grace = Grace::NEVER;
     }
 
     /// Takes out the oldest batch.
     pub fn pop(&mut self) -> Option<Vec<NodeId>> {
-        self.0.pop_front()
+        self.batches.pop_front()
     }
 }
 

@@ -1,9 +1,9 @@
 //! The pass's last part: letting go of nodes that no thread can see any more.
 //!
 //! Dead nodes wait for a grace period, after which no guard of a reader protects them, so only
-//! counts keep them. One grace period at a time: nodes that die meanwhile wait for the next one. So
-//! a cache needs a list of ids for them, however long a guard is held. A node with no count but the
-//! cache's belongs to the pass alone.
+//! counts keep them. Grace periods follow each other, so all dead nodes of a cache wait for one of
+//! two: for the one that is under way, or for the next. However long a guard is held, they take two
+//! lists of ids. A node with no count but the cache's belongs to the pass alone.
 //! If its key and value have nothing to drop, the pass frees it at once. Otherwise the thread that
 //! ran the pass drops key and value after the lock.
 
@@ -46,8 +46,19 @@ impl Pass<'_> {
         self.died.weight += u64::from(meta.weight());
     }
 
-    /// Counts the nodes that died in this pass, and gives up nodes whose grace period is over.
-    /// Those that have died since wait for the next grace period. True if there are more to give
+    /// Before nodes die in this pass: sets those aside whose grace period is over.
+    pub fn end_graces(&mut self) {
+        let state = &mut *self.state;
+        while state.in_grace.grace().is_over()
+            || (seeded("retire-without-grace") && !state.in_grace.is_empty())
+        {
+            state.reclaimable.append(&mut state.in_grace);
+            std::mem::swap(&mut state.in_grace, &mut state.dead);
+        }
+    }
+
+    /// Counts the nodes that died in this pass, and has them wait for a grace period. Gives up nodes
+    /// whose grace period is over. Notes in `left` what is to follow. True if there are more to give
     /// up.
     #[inline(never)]
     pub fn reclaim(&mut self, left: &mut Leftover) -> bool {
@@ -56,18 +67,17 @@ impl Pass<'_> {
         if died.count > 0 {
             published.unreclaimed.fetch_add(died.count, Ordering::Relaxed);
             published.unreclaimed_weight.fetch_add(died.weight, Ordering::Relaxed);
+            self.state.dead.wait_for(next_grace());
+        }
+        if self.state.in_grace.is_empty() {
+            std::mem::swap(&mut self.state.in_grace, &mut self.state.dead);
         }
         core.give_up_dead(self.state, died.count);
-        let state = &mut *self.state;
-        if state.in_grace.is_empty() && !state.dead.is_empty() {
-            std::mem::swap(&mut state.in_grace, &mut state.dead);
-            state.grace = next_grace();
-        }
         let retired = core.index.awaited_grace().unwrap_or(Grace::NEVER);
-        let grace = state.grace.min(retired);
+        let grace = self.state.in_grace.grace().min(retired);
         left.begins_grace = grace != Grace::NEVER && grace != published.grace();
         published.set_grace(grace);
-        state.grace.is_over()
+        !self.state.reclaimable.is_empty()
     }
 }
 
@@ -118,7 +128,7 @@ impl Core {
     /// Gives up the cache's count on nodes whose grace period is over, the oldest first, as many as
     /// a pass may drop: at least [`DROPS`], and at least as many as this pass has `added`.
     fn give_up_dead(&self, state: &mut Maintenance, added: usize) {
-        if !state.grace.is_over() && !seeded("retire-without-grace") {
+        if state.reclaimable.is_empty() {
             return;
         }
         let behind = self.unreclaimed() > BACKLOG;
@@ -126,7 +136,7 @@ impl Core {
         let published = &self.upkeep.published;
         let (mut given_up, mut weight) = (0, 0);
         while given_up < most
-            && let Some(mut batch) = state.in_grace.pop()
+            && let Some(mut batch) = state.reclaimable.pop()
         {
             given_up += batch.len();
             weight += self.give_up(&mut batch);
@@ -135,9 +145,6 @@ impl Core {
             } else {
                 self.pool.free_plain(&batch);
             }
-        }
-        if state.in_grace.is_empty() {
-            state.grace = Grace::NEVER;
         }
         state.yields = 0;
         published.unreclaimed.fetch_sub(given_up, Ordering::Relaxed);
