@@ -133,6 +133,7 @@ mod own {
     use crate::primitives::atomic::AtomicU64;
     use crate::primitives::delay_point;
     use crossbeam_epoch::{Collector, Guard, LocalHandle};
+    use crossbeam_utils::CachePadded;
     use std::sync::OnceLock;
 
     /// The collector of all caches of the process.
@@ -144,7 +145,8 @@ mod own {
     /// Twice the number of grace periods that are over, and 1 more while one is under way.
     #[inline]
     pub fn periods() -> &'static AtomicU64 {
-        static PERIODS: AtomicU64 = AtomicU64::new(0);
+        // Passes change it often, so no other static shares its cache lines.
+        static PERIODS: CachePadded<AtomicU64> = CachePadded::new(AtomicU64::new(0));
         &PERIODS
     }
 
