@@ -401,6 +401,10 @@ impl Timer {
     /// stricter. A call returns what is left when it ends, so what one call has returned no other
     /// one returns. A call with `Drain` returns nothing while all jobs are to fire.
     ///
+    /// A job counts as running until what it captured is dropped. So after `Cancel` and `FireAll`
+    /// the timer holds no value of a job, but for the jobs that the call returns. What another
+    /// thread cancels at the same time, that thread drops.
+    ///
     /// *Blocking*: it waits as [`Stop`] says. Called from a job of this timer it returns at once,
     /// since that job would wait for itself; so it does from a schedule, a hook or a destructor
     /// that the timer runs. A drain goes on in the background then: what begins within its limit

@@ -12,6 +12,8 @@
 //! 4. The driver reads the next deadline and publishes the instant until which it sleeps in one
 //!    hold of the lock. A thread that inserts an earlier job under the lock sees that instant, and
 //!    wakes the driver. No other insertion wakes it, unless the timer is ending.
+//! 5. A run ends when the body and the plan are back under the lock, or dropped. So whoever waits
+//!    until no job runs does not meet a value that a job has captured.
 //!
 //! An *errand* is a job of the timer's own. No user gets its id, and no count includes it.
 
@@ -345,7 +347,8 @@ impl Shared {
         Some(Begun { run, body, plan, planned, weight })
     }
 
-    /// Ends a run: puts the job back for its next run, or removes the job.
+    /// Ends a run: puts the job back for its next run, or removes the job. A run counts as running
+    /// until what its job captured is dropped (rule 5).
     pub fn finish_run(&self, begun: Begun, has_panicked: bool) {
         let Begun { run, body, mut plan, planned, weight } = begun;
         let repeats = body.as_ref().is_some_and(Body::repeats)
@@ -353,28 +356,30 @@ impl Shared {
         let next = if repeats { self.next_run(&run, &mut plan, planned) } else { None };
 
         let mut jobs = self.jobs.lock();
-        jobs.running -= weight;
         let is_stopping = jobs.stopping.is_some();
-        let mut left = (body, Some(plan));
-        let deadline = match jobs.entry(run.id) {
-            None => None,
-            Some(entry) => {
-                let next = entry.next.take().or(next);
-                let next = next.filter(|_| repeats && !entry.is_ending && !is_stopping);
-                if let Some(next) = next {
-                    (entry.body, entry.plan) = std::mem::take(&mut left);
-                    (entry.state, entry.planned) = (State::Waiting, next);
-                    jobs.waiting += 1;
-                    jobs.core.schedule(run.id, next);
-                } else {
-                    jobs.core.remove(run.id);
-                }
-                next
+        if let Some(entry) = jobs.entry(run.id) {
+            let next = entry.next.take().or(next);
+            let next = next.filter(|_| repeats && !entry.is_ending && !is_stopping);
+            if let Some(next) = next {
+                (entry.body, entry.plan) = (body, Some(plan));
+                (entry.state, entry.planned) = (State::Waiting, next);
+                jobs.running -= weight;
+                jobs.waiting += 1;
+                jobs.core.schedule(run.id, next);
+                return self.unlock(jobs, Some(next));
             }
-        };
-        self.unlock(jobs, deadline);
-        drop_user_code(left.0);
-        drop_user_code(left.1);
+            // No run follows, whoever asks for one while the captured values are dropped.
+            entry.can_repeat = false;
+        }
+        if body.is_some() && !seeded("timer-tells-before-it-drops") {
+            drop(jobs);
+            drop_user_code(body);
+            drop_user_code(plan);
+            jobs = self.jobs.lock();
+        }
+        jobs.running -= weight;
+        jobs.core.remove(run.id);
+        self.unlock(jobs, None);
     }
 
     /// The instant of the next run, as the run has set it, else as the schedule says.

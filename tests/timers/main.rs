@@ -7,6 +7,7 @@
 //! * [`jobs`], [`series`], [`ends`]: what a timer promises, on a manual clock.
 //! * [`threads`]: timers with a thread.
 //! * [`tasks`]: async jobs.
+//! * [`captured`]: when what a job captured is dropped.
 //! * [`awaited`]: the end of a timer, as tasks await it.
 //! * [`operations`]: delayed operations.
 //! * [`hostile`]: jobs, executors, clocks and destructors that do what nobody should.
@@ -21,6 +22,7 @@
 mod common;
 
 mod awaited;
+mod captured;
 mod cases;
 mod chaos;
 mod clocks;
