@@ -37,8 +37,8 @@ impl Handle {
         self.shared.cancel(self.id)
     }
 
-    /// Moves the next run to `delay` from now. False if there is none: the job has ended, or it is
-    /// the one run of `after` or `at` that is in progress.
+    /// Moves the next run to `delay` from now. False if there is none: the job has ended, or its
+    /// last run is in progress, as [`Run::reschedule`](super::Run::reschedule) has it.
     pub fn reschedule(&self, delay: Duration) -> bool {
         self.shared.reschedule(self.id, delay)
     }

@@ -58,7 +58,8 @@ impl Run {
         self.number
     }
 
-    /// How many runs follow this one; `None` if there is no end, or the schedule does not know.
+    /// How many runs follow this one; `None` if there is no end, or the schedule does not know. In
+    /// the last run it is `Some(0)`, and [`reschedule`](Self::reschedule) adds none.
     #[must_use]
     pub fn remaining(&self) -> Option<u64> {
         self.remaining
@@ -70,8 +71,37 @@ impl Run {
     }
 
     /// Sets the next run, `delay` from now, in place of the one that the schedule would choose. The
-    /// schedule goes on from there. False for a job of one run, which has no next one, and if the
-    /// series was cancelled or the timer shut down.
+    /// schedule goes on from there. A list of intervals gets no run more by this.
+    ///
+    /// Returns false, and sets nothing,
+    ///
+    /// * in the last run, in which [`remaining`](Self::remaining) is `Some(0)`: that of `after` and
+    ///   `at`, and the last one of a list;
+    /// * if the series was cancelled, or the timer is being shut down.
+    ///
+    /// A [`Schedule`](super::Schedule) that does not tell how many runs are left has no last run
+    /// that is known as such. So `reschedule` adds a run to it.
+    ///
+    /// ```
+    /// use cortado::Clock;
+    /// use cortado::timer::{Repeat, Timer};
+    /// use std::time::Duration;
+    ///
+    /// let (clock, hand) = Clock::manual();
+    /// let timer = Timer::builder().clock(clock).manual();
+    /// let second = Duration::from_secs(1);
+    /// // Three tries. The server asks for a pause of ten seconds after each.
+    /// let tries = timer.intervals([second; 3], Repeat::Once, move |run| {
+    ///     assert_eq!(run.reschedule(10 * second), run.number() < 3);
+    /// })?;
+    /// for (seconds, fired) in [(1, 1), (9, 1), (1, 2), (10, 3), (60, 3)] {
+    ///     hand.advance(seconds * second);
+    ///     timer.poll(&mut 1024);
+    ///     assert_eq!(timer.stats().fired, fired);
+    /// }
+    /// # drop(tries);
+    /// # Ok::<(), cortado::timer::TimerError>(())
+    /// ```
     pub fn reschedule(&self, delay: Duration) -> bool {
         self.series.reschedule(self.id, delay)
     }

@@ -2,6 +2,7 @@
 
 use super::error::TimerError;
 use crate::clock::{Ticker, Timestamp, nanos};
+use crate::primitives::catch_user_panic;
 use std::time::{Duration, Instant};
 
 /// What a fixed-rate job does about runs whose time has passed: while it ran itself, while the
@@ -72,6 +73,9 @@ pub enum Next {
 /// after each run, on the thread of that run. No lock is held. `None` ends the series. If it panics
 /// after a run, the panic is counted as one of the job, and the series ends.
 ///
+/// A run that [`Run::reschedule`](super::Run::reschedule) has set is one for which the schedule is
+/// not asked. [`Turn::runs`] counts it all the same.
+///
 /// ```
 /// use cortado::Clock;
 /// use cortado::timer::{Next, Schedule, Timer, Turn};
@@ -100,7 +104,11 @@ pub trait Schedule: Send + 'static {
     /// The next run after this turn.
     fn next(&mut self, turn: &Turn) -> Option<Next>;
 
-    /// How many runs are left; `None` if there is no end, or it is not known.
+    /// How many runs are left after the one that [`next`](Self::next) has set; `None` if there is no
+    /// end, or it is not known. This is called after `next`, and
+    /// [`Run::remaining`](super::Run::remaining) returns it.
+    ///
+    /// `Some(0)` is binding: no [`reschedule`](super::Run::reschedule) adds a run then.
     fn remaining(&self) -> Option<u64> {
         None
     }
@@ -211,7 +219,8 @@ impl Plan {
         }
     }
 
-    /// How many runs are left after the run of this number.
+    /// How many runs are left after the run of this number. A user's schedule is called here, and
+    /// its panic is caught.
     pub fn remaining(&self, number: u64) -> Option<u64> {
         match self {
             Self::Once => Some(0),
@@ -220,7 +229,7 @@ impl Plan {
                 let all = (intervals.len() as u64).saturating_mul((*rounds)?);
                 Some(all.saturating_sub(number))
             }
-            Self::User(schedule) => schedule.remaining(),
+            Self::User(schedule) => catch_user_panic(|| schedule.remaining()).flatten(),
         }
     }
 }

@@ -55,8 +55,9 @@ pub struct Entry {
     pub is_errand: bool,
     /// Whether it was cancelled during its present run, which is then its last.
     pub is_ending: bool,
-    /// Whether it can run more than once.
-    pub can_repeat: bool,
+    /// How many runs follow the next one or, while it runs, the present one; see
+    /// [`Run::remaining`](super::run::Run::remaining). After `Some(0)` no run is accepted.
+    pub remaining: Option<u64>,
     /// The instant to which it was rescheduled during its present run.
     pub next: Option<u64>,
     /// Whether its next run is on the driver's thread: it is an errand, or the executor has
@@ -93,7 +94,7 @@ impl Entry {
     }
 
     pub fn new(planned: u64, plan: Plan, body: Body) -> Self {
-        let can_repeat = body.repeats();
+        let remaining = plan.remaining(1);
         let is_errand = matches!(body, Body::Errand(_));
         Self {
             is_errand,
@@ -104,7 +105,7 @@ impl Entry {
             runs: 0,
             ticket: 0,
             is_ending: false,
-            can_repeat,
+            remaining,
             next: None,
             runs_here: false,
         }

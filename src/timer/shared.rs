@@ -315,12 +315,10 @@ impl Shared {
             }
             return None;
         }
-        let mut begun = self.take_run(jobs, due, now)?;
-        let Begun { run, plan, weight, .. } = &mut begun;
-        if *weight > 0 {
-            self.counters.fire(run.late);
+        let begun = self.take_run(jobs, due, now)?;
+        if begun.weight > 0 {
+            self.counters.fire(begun.run.late);
         }
-        run.remaining = catch_user_panic(|| plan.remaining(run.number)).flatten();
         Some(begun)
     }
 
@@ -331,7 +329,7 @@ impl Shared {
         entry.state = State::Running;
         entry.runs += 1;
         entry.runs_here = false;
-        let (planned, number) = (entry.planned, entry.runs);
+        let (planned, number, remaining) = (entry.planned, entry.runs, entry.remaining);
         let (body, plan) = (entry.body.take(), entry.plan.take().unwrap_or(Plan::Once));
         jobs.waiting -= weight;
         jobs.running += weight;
@@ -342,7 +340,7 @@ impl Shared {
             planned: self.scale.instant(planned),
             late: Duration::from_nanos(now.saturating_sub(planned)),
             number,
-            remaining: None,
+            remaining,
         };
         Some(Begun { run, body, plan, planned, weight })
     }
@@ -354,6 +352,7 @@ impl Shared {
         let repeats = body.as_ref().is_some_and(Body::repeats)
             && !(has_panicked && self.settings.on_panic == OnPanic::Stop);
         let next = if repeats { self.next_run(&run, &mut plan, planned) } else { None };
+        let remaining = next.map_or(Some(0), |_| plan.remaining(run.number + 1));
 
         let mut jobs = self.jobs.lock();
         let is_stopping = jobs.stopping.is_some();
@@ -363,13 +362,14 @@ impl Shared {
             if let Some(next) = next {
                 (entry.body, entry.plan) = (body, Some(plan));
                 (entry.state, entry.planned) = (State::Waiting, next);
+                entry.remaining = remaining;
                 jobs.running -= weight;
                 jobs.waiting += 1;
                 jobs.core.schedule(run.id, next);
                 return self.unlock(jobs, Some(next));
             }
             // No run follows, whoever asks for one while the captured values are dropped.
-            entry.can_repeat = false;
+            entry.remaining = Some(0);
         }
         if body.is_some() && !seeded("timer-tells-before-it-drops") {
             drop(jobs);
@@ -456,9 +456,9 @@ impl Series for Shared {
         let is_stopping = jobs.stopping.is_some();
         let Some(entry) = jobs.named(id).filter(|_| !is_stopping) else { return false };
         if entry.state == State::Running {
-            let repeats = !entry.is_ending && entry.can_repeat;
-            entry.next = Some(deadline).filter(|_| repeats);
-            return repeats;
+            let goes_on = !entry.is_ending && entry.remaining != Some(0);
+            entry.next = Some(deadline).filter(|_| goes_on);
+            return goes_on;
         }
         // This makes a ticket void that an executor still has.
         entry.ticket = entry.ticket.wrapping_add(1);

@@ -1,9 +1,9 @@
 //! Jobs that run more than once, on a manual clock.
 
 use crate::jobs::{Bench, MS};
-use cortado::timer::{Missed, Next, Repeat, Schedule, TimerError, Turn};
-use std::sync::Arc;
+use cortado::timer::{Missed, Next, Repeat, Run, Schedule, TimerError, Turn};
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 #[test]
@@ -137,18 +137,71 @@ fn a_run_may_set_the_next_one_or_end_the_series() {
     assert_eq!(bench.timer.len(), 0);
 }
 
-/// The last run of a list may ask for another one.
+/// A list runs as often as it says: its last run can be moved, and no other follows it.
 #[test]
-fn a_finite_series_can_be_prolonged_from_inside() {
-    let bench = Bench::new();
-    let mut note = bench.note("l");
-    let _series = bench.timer.intervals([MS], Repeat::Once, move |run| {
-        note(run);
-        if run.number() < 3 {
-            assert!(run.reschedule(5 * MS));
-        }
-    });
-    assert_eq!(bench.walk(30).len(), 3);
+fn the_last_run_of_a_list_has_no_next_one() {
+    for is_async in [false, true] {
+        let bench = Bench::new();
+        let (told, timer) = (Arc::new(Mutex::new(Vec::new())), bench.timer.clone());
+        let log = Arc::clone(&told);
+        let asks = move |run: &Run| {
+            let by_id = timer.reschedule(run.id(), 5 * MS).is_ok();
+            log.lock().unwrap().push((run.remaining(), run.reschedule(5 * MS), by_id));
+        };
+        let list = [MS, MS];
+        let series = if is_async {
+            bench.timer.intervals_async(list, Repeat::Once, move |run| {
+                asks(&run);
+                async {}
+            })
+        } else {
+            bench.timer.intervals(list, Repeat::Once, move |run| asks(run))
+        };
+        let series = series.unwrap();
+        bench.walk(1);
+        assert!(series.reschedule(7 * MS));
+        assert_eq!((bench.walk(6).len(), told.lock().unwrap().len()), (0, 1));
+        bench.walk(30);
+        assert_eq!(*told.lock().unwrap(), [(Some(1), true, true), (Some(0), false, false)]);
+        assert_eq!((bench.timer.len(), bench.timer.stats().fired), (0, 2));
+    }
+}
+
+/// It has two runs of its own, and may know that.
+struct Two {
+    tells: bool,
+    left: u64,
+}
+
+impl Schedule for Two {
+    fn next(&mut self, _: &Turn) -> Option<Next> {
+        self.left = self.left.checked_sub(1)?;
+        Some(Next::After(MS))
+    }
+
+    fn remaining(&self) -> Option<u64> {
+        self.tells.then_some(self.left)
+    }
+}
+
+/// A schedule that does not tell how many runs are left is not known to be at its end: a run may
+/// set a further one, for which the schedule is not asked.
+#[test]
+fn a_schedule_that_tells_its_last_run_has_no_next_one_after_it() {
+    let told_of = [(Some(1), false), (Some(0), false)].to_vec();
+    let untold = [true, true, false, false].map(|is_set| (None, is_set)).to_vec();
+    for (tells, runs) in [(true, told_of), (false, untold)] {
+        let bench = Bench::new();
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&told);
+        let series = bench.timer.schedule(Two { tells, left: 2 }, move |run| {
+            let sets = run.remaining().map_or(run.number() < 3, |left| left == 0);
+            log.lock().unwrap().push((run.remaining(), sets && run.reschedule(5 * MS)));
+        });
+        let _series = series.unwrap();
+        bench.walk(60);
+        assert_eq!(*told.lock().unwrap(), runs, "{tells}");
+    }
 }
 
 struct Fickle(Vec<Option<Next>>);

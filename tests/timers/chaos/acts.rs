@@ -73,6 +73,7 @@ impl World {
             is_series,
             planned: None,
             runs: 0,
+            is_last: !is_series,
             is_cancelled: false,
             next: None,
         });
@@ -145,7 +146,7 @@ impl World {
         let job = &mut notes.jobs[number];
         let expected = match job.state {
             State::Waiting => !stopping,
-            State::Running => !stopping && job.is_series && !job.is_cancelled,
+            State::Running => !stopping && !job.is_last && !job.is_cancelled,
             State::Ending => answer.is_ok(),
             _ => false,
         };

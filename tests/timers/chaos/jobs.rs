@@ -21,7 +21,6 @@ pub struct Token {
 /// A run in progress.
 pub struct Guard {
     pub number: usize,
-    pub remaining: Option<u64>,
     pub is_timers: bool,
     pub has_panicked: bool,
     pub world: Arc<World>,
@@ -49,13 +48,13 @@ impl World {
         assert!(run.number() > job.runs, "{number}: run {} twice", run.number());
         (job.state, job.runs) = (State::Running, run.number());
         (job.is_cancelled, job.next) = (false, None);
+        job.is_last = run.remaining() == Some(0);
         notes.counts.fired += u64::from(is_timers);
         drop(notes);
         if let Some(timer) = timer.filter(|_| is_timers) {
             assert_eq!((timer.len(), timer.running()), (waiting - 1, running + 1));
         }
-        let remaining = run.remaining();
-        Guard { number, remaining, is_timers, has_panicked: false, world: Arc::clone(self) }
+        Guard { number, is_timers, has_panicked: false, world: Arc::clone(self) }
     }
 }
 
@@ -84,7 +83,7 @@ impl Drop for Guard {
         job.planned = job.next;
         let goes_on = self.is_timers && job.is_series && !job.is_cancelled && !stopping && !ends;
         let fails = goes_on && broken && job.next.is_none();
-        let is_last = fails || (self.remaining == Some(0) && job.next.is_none());
+        let is_last = fails || job.is_last;
         job.state = if goes_on && !is_last { State::Waiting } else { State::Ending };
         let state = job.state;
         notes.counts.panicked += u64::from(fails);

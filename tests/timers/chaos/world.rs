@@ -33,6 +33,8 @@ pub struct Known {
     /// When its next run is planned for, if that is known.
     pub planned: Option<Duration>,
     pub runs: u64,
+    /// No run follows the present one.
+    pub is_last: bool,
     /// In its present run it was cancelled, or moved.
     pub is_cancelled: bool,
     pub next: Option<Duration>,
