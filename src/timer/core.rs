@@ -245,6 +245,17 @@ impl<T> Core<T> {
         earliest.map(|tick| self.slab.start_of(tick))
     }
 
+    /// Whether an item is due by this instant. The answer is exact: where many items wait in a
+    /// bucket that begins before the instant, this looks at all of them. An item of the last tick
+    /// that there is never comes due.
+    pub fn has_due_by(&self, instant: u64) -> bool {
+        let never = u64::MAX - self.slab.tick();
+        let last = self.slab.tick_of(instant.min(never));
+        let is_due = |slot| self.slab.deadline(slot).is_some_and(|tick| tick <= last);
+        let mut rings = self.wheel.rings().take_while(|&(bound, _)| bound <= last);
+        rings.any(|(_, ring)| self.wheel.ids_of(&self.slab, ring).any(is_due))
+    }
+
     /// The items that wait, soonest first.
     pub fn soonest(&self) -> impl Iterator<Item = (TimerId, u64)> + '_ {
         let mut rings = self.wheel.rings().peekable();

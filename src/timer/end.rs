@@ -22,8 +22,8 @@ pub fn take_unfired(shared: &Shared, mut jobs: MutexGuard<'_, Jobs>) -> UnfiredJ
     left
 }
 
-/// Ends a drain whose time is over, unless somebody waits for its end. Wakes the tasks that wait if
-/// the limit of one of them is reached.
+/// Ends a drain whose time is over, or which has nothing more to wait for, unless somebody waits
+/// for its end. Wakes the tasks that wait if the limit of one of them is reached.
 pub fn end_drain(shared: &Shared) {
     let jobs = shared.jobs.lock();
     if !matches!(jobs.stopping, Some(Stopping::Drain(_))) && jobs.wake_tasks_at == u64::MAX {
@@ -32,7 +32,8 @@ pub fn end_drain(shared: &Shared) {
     drop(jobs);
     let now = shared.now_or(0);
     let jobs = shared.jobs.lock();
-    if matches!(jobs.stopping, Some(Stopping::Drain(end)) if end <= now) && jobs.awaited_by == 0 {
+    let is_over = matches!(jobs.stopping, Some(Stopping::Drain(end)) if end <= now);
+    if jobs.awaited_by == 0 && (is_over || jobs.is_drained()) {
         take_unfired(shared, jobs).into_iter().for_each(drop_user_code);
     } else if jobs.wake_tasks_at <= now {
         shared.wake_all(jobs);

@@ -78,6 +78,14 @@ impl Jobs {
         }
     }
 
+    /// Whether a drain has nothing more to wait for: no job runs or is queued, and none that waits
+    /// is due within the limit. Nothing is accepted or moved any more, and no job of a later
+    /// deadline begins, whatever the clock says from now on. So this needs no reading of the clock.
+    pub fn is_drained(&self) -> bool {
+        let Some(Stopping::Drain(end)) = self.stopping else { return false };
+        self.running == 0 && self.waiting == self.core.waiting() && !self.core.has_due_by(end)
+    }
+
     /// Whether the time in which jobs may begin is over at `now`.
     pub fn has_stopped(&self, now: u64) -> bool {
         match self.stopping {

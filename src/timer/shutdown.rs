@@ -47,9 +47,10 @@ pub enum Stop {
     /// No job begins any more. The call waits for the jobs that are running.
     Cancel,
     /// Jobs still run as they come due, within this time, by the timer's clock. A series ends with
-    /// its next run. The call returns when all jobs have run, or at the limit. Jobs that have not
-    /// begun by then do not fire, and the call does not wait for jobs that are still running. So
-    /// `Drain(ZERO)` is `Cancel` without waiting.
+    /// its next run. The call returns at the limit, or sooner: as soon as no job runs, and no job
+    /// that waits is due within the limit. Jobs that have not begun by then do not fire. At the
+    /// limit the call does not wait for jobs that are still running. So `Drain(ZERO)` is `Cancel`
+    /// without waiting.
     Drain(Duration),
     /// Every job that waits runs once, now, whatever its deadline. The call waits for all of them.
     FireAll,
@@ -261,13 +262,14 @@ impl<'a> Ending<'a> {
         Step::Again
     }
 
-    /// Waits until all jobs have run or the timer stops, but no longer than the limit. Takes the
-    /// jobs that did not fire; a drain takes none if another caller has asked for all jobs to fire.
+    /// Waits until no job is left that can run, or the timer stops, but no longer than the limit.
+    /// Takes the jobs that did not fire; a drain takes none if another caller has asked for all jobs
+    /// to fire.
     fn wait_for_jobs(&mut self) -> Step<'a> {
         let is_driver = self.drive();
         let (now, rest) = self.rest(is_driver);
         let mut jobs = self.shared.jobs.lock();
-        if jobs.is_done() || jobs.has_stopped(now) || rest.is_zero() {
+        if jobs.is_done() || jobs.has_stopped(now) || jobs.is_drained() || rest.is_zero() {
             let fires_all = jobs.stopping == Some(Stopping::FireAll);
             let is_others = fires_all && self.stop != Stop::FireAll;
             let left = if is_others { UnfiredJobs::new() } else { take_unfired(self.shared, jobs) };

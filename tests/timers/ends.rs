@@ -190,7 +190,7 @@ fn the_earlier_of_two_drains_counts() {
         .detach();
     let ending = timer.clone();
     std::thread::spawn(move || {
-        let left = ending.shutdown(Stop::Drain(Duration::from_secs(3000)));
+        let left = ending.shutdown(Stop::Drain(Duration::from_secs(7200)));
         send.send(left.iter().map(|it| it.id()).collect::<Vec<_>>()).unwrap();
     });
     assert_eq!(told.recv_timeout(Duration::from_secs(20)), Ok(vec![left]));

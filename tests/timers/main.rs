@@ -7,6 +7,7 @@
 //! * [`jobs`], [`series`], [`ends`]: what a timer promises, on a manual clock.
 //! * [`threads`]: timers with a thread.
 //! * [`tasks`]: async jobs.
+//! * [`drains`]: when a drain ends.
 //! * [`captured`]: when what a job captured is dropped.
 //! * [`awaited`]: the end of a timer, as tasks await it.
 //! * [`operations`]: delayed operations.
@@ -26,6 +27,7 @@ mod captured;
 mod cases;
 mod chaos;
 mod clocks;
+mod drains;
 mod ends;
 mod examples;
 #[path = "../wheel/facts.rs"]
