@@ -146,7 +146,7 @@
 //! * `timer` adds the module `timer`: delayed items, jobs and operations, on the wheel that the
 //!   cache has.
 //! * `tokio` adds `Clock::tokio`, the clock of a tokio runtime, and a scheduler on it. With `timer`
-//!   it also adds `timer::tokio::DelayQueue` and `timer::Builder::on_tokio`.
+//!   it also adds `timer::delay_queue::DelayQueue` and `timer::Builder::on_tokio`.
 //!
 //! The features `internals` and `loom-models` serve this crate's own tests and are outside semver.
 //!

@@ -136,7 +136,7 @@ impl Builder {
     /// Panics outside of a runtime.
     #[cfg(feature = "tokio")]
     pub fn on_tokio(mut self) -> Self {
-        let runtime = ::tokio::runtime::Handle::current();
+        let runtime = tokio::runtime::Handle::current();
         let other = runtime.clone();
         let jobs = move |job| drop(runtime.spawn_blocking(job));
         let futures = move |job: crate::executor::Job| drop(other.spawn(async move { job() }));
@@ -264,8 +264,8 @@ impl Builder {
     /// * `tick`: it is shorter than a millisecond.
     /// * `clock`: real time does not move it. With a manual clock, use [`manual`](Self::manual).
     ///   With `Clock::tokio`, either leave the clock out and run the jobs by `on_tokio`, or poll a
-    ///   `cortado::timer::tokio::DelayQueue` in a task: it sleeps by the runtime, also while that
-    ///   is paused. A thread cannot wait for a runtime's clock.
+    ///   `cortado::timer::delay_queue::DelayQueue` in a task: it sleeps by the runtime, also while
+    ///   that is paused. A thread cannot wait for a runtime's clock.
     /// * `thread_name`: it contains a zero byte, or the system refused to start the thread.
     pub fn start(self) -> Result<Timer, BuildError> {
         self.check()?;
@@ -310,7 +310,7 @@ impl Builder {
         #[cfg(feature = "tokio")]
         if self.clock.runtime().is_some() {
             let instead = "a thread cannot wait for a runtime's clock: leave it out and use \
-                           `on_tokio`, or poll a `timer::tokio::DelayQueue` in a task";
+                           `on_tokio`, or poll a `timer::delay_queue::DelayQueue` in a task";
             return Err(BuildError::new("clock", instead));
         }
         if !self.clock.moves_by_itself() {

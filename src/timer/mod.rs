@@ -4,7 +4,7 @@
 //! * [`Timer`] runs jobs when their time has come: once or in series, on an executor.
 //! * [`DelayedOps`] are operations that an event completes, or else a timeout.
 //! * [`DelayQueue`] is the structure alone: it has no thread and reads no clock.
-//! * `tokio::DelayQueue` (with the feature `tokio`) is the same for a tokio runtime: a stream of
+//! * `delay_queue::DelayQueue` (with the feature `tokio`) is the same for a tokio runtime: a stream of
 //!   due items.
 //!
 //! # Time
@@ -19,6 +19,8 @@
 mod body;
 mod builder;
 mod core;
+#[cfg(feature = "tokio")]
+pub mod delay_queue;
 mod driver;
 mod end;
 mod error;
@@ -38,8 +40,6 @@ mod slab;
 mod stats;
 mod stopping;
 mod tasks;
-#[cfg(feature = "tokio")]
-pub mod tokio;
 
 pub use body::JobFuture;
 pub use builder::Builder;

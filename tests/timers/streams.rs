@@ -1,6 +1,6 @@
 //! The queue on a tokio runtime whose time stands still until it is moved.
 
-use cortado::timer::tokio::{DelayQueue, Key};
+use cortado::timer::delay_queue::{DelayQueue, Key};
 use futures_util::StreamExt;
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
@@ -282,4 +282,17 @@ fn a_queue_waits_in_the_runtime_that_polls_it() {
         assert!(start.elapsed() < MS * 1000, "only the limit has polled it");
     });
     drop(first);
+}
+
+/// Everything of `timer` may be imported beside the crate `tokio`.
+mod beside_tokio {
+    use cortado::timer::*;
+
+    #[test]
+    fn a_glob_import_hides_no_crate() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let mut queue = runtime.block_on(async { delay_queue::DelayQueue::new() });
+        let key: TimerId = queue.insert(7, super::MS);
+        assert_eq!(queue.remove(&key).into_inner(), 7);
+    }
 }

@@ -161,7 +161,7 @@ fn java_delay_queue() {
 /// tokio-util's `DelayQueue`: a cache whose entries leave after 30 seconds, when it is purged.
 #[test]
 fn tokio_util_delay_queue() {
-    use cortado::timer::tokio::{DelayQueue, Key};
+    use cortado::timer::delay_queue::{DelayQueue, Key};
 
     struct Entries {
         values: HashMap<&'static str, (u32, Key)>,

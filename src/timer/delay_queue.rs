@@ -5,8 +5,8 @@
 //!
 //! | tokio-util | here |
 //! |---|---|
-//! | `tokio_util::time::DelayQueue` | `cortado::timer::tokio::DelayQueue` |
-//! | `tokio_util::time::delay_queue::{Expired, Key}` | `cortado::timer::tokio::{Expired, Key}` |
+//! | `tokio_util::time::DelayQueue` | `cortado::timer::delay_queue::DelayQueue` |
+//! | `tokio_util::time::delay_queue::{Expired, Key}` | `cortado::timer::delay_queue::{Expired, Key}` |
 //! | a key may name another item once its own has left | a key never names another item |
 //! | a timeout of more than two years panics | any timeout, up to 584 years |
 //! | `remove`, `reset` and `deadline` panic if the item has left | the same; `try_remove`, `try_reset` and `try_deadline` do not |
@@ -33,7 +33,7 @@ const BUDGET: u32 = 1024;
 const BEFORE: Duration = Duration::from_secs(86_400);
 
 /// Items that wait for a deadline each, by the clock of a tokio runtime. See the
-/// [module](super::tokio) for what differs from tokio-util's.
+/// [module](super::delay_queue) for what differs from tokio-util's.
 ///
 /// It is a stream of due items: [`next`](Self::next) and [`poll_expired`](Self::poll_expired); with
 /// the feature `stream` also a `futures_core::Stream`. It sleeps by the runtime's timer, so paused
@@ -47,7 +47,7 @@ const BEFORE: Duration = Duration::from_secs(86_400);
 /// [`timer::DelayQueue`](super::DelayQueue) hold.
 ///
 /// ```
-/// use cortado::timer::tokio::DelayQueue;
+/// use cortado::timer::delay_queue::DelayQueue;
 /// use std::time::Duration;
 ///
 /// #[tokio::main(flavor = "current_thread", start_paused = true)]
