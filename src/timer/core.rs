@@ -141,6 +141,12 @@ impl<T> Core<T> {
         Some(self.slab.remove_named(id.slot())?.2)
     }
 
+    /// Gives back the memory that no item needs where it is.
+    pub fn shrink_to_fit(&mut self) {
+        self.slab.shrink_to_fit();
+        self.found = Vec::new();
+    }
+
     /// Follows a clock that has gone back to `now`.
     pub fn rewind(&mut self, now: u64) {
         let tick = self.slab.tick_of(now);

@@ -4,8 +4,8 @@
 //! * [`Timer`] runs jobs when their time has come: once or in series, on an executor.
 //! * [`DelayedOps`] are operations that an event completes, or else a timeout.
 //! * [`DelayQueue`] is the structure alone: it has no thread and reads no clock.
-//! * `delay_queue::DelayQueue` (with the feature `tokio`) is the same for a tokio runtime: a stream of
-//!   due items.
+//! * `delay_queue::DelayQueue` (with the feature `tokio`) is the same for a tokio runtime: a stream
+//!   of due items.
 //!
 //! # Time
 //!

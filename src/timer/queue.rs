@@ -343,6 +343,27 @@ impl<T> DelayQueue<T> {
         self.core.slab_mut().reserve(additional);
     }
 
+    /// Gives memory back that holds no item. The queue does so by itself, except for a part that
+    /// 1,024 items have room in.
+    ///
+    /// Items do not move, and ids stay valid. So room between items is kept: each part of 1,024
+    /// keeps its memory up to its last item. Later insertions fill the first places first, so that
+    /// a later call can give back more. Takes time in proportion to [`capacity`](Self::capacity).
+    ///
+    /// ```
+    /// use cortado::timer::DelayQueue;
+    /// use std::time::Duration;
+    ///
+    /// let mut queue = DelayQueue::new();
+    /// queue.reserve(5_000);
+    /// let id = queue.insert("item", Duration::from_secs(1));
+    /// queue.shrink_to_fit();
+    /// assert_eq!((queue.capacity(), queue.get(id)), (1, Some(&"item")));
+    /// ```
+    pub fn shrink_to_fit(&mut self) {
+        self.core.shrink_to_fit();
+    }
+
     /// Iterates over all items by their deadlines, soonest first. Items of one deadline come in no
     /// particular order.
     ///

@@ -104,8 +104,8 @@ pub trait Schedule: Send + 'static {
     /// The next run after this turn.
     fn next(&mut self, turn: &Turn) -> Option<Next>;
 
-    /// How many runs are left after the one that [`next`](Self::next) has set; `None` if there is no
-    /// end, or it is not known. This is called after `next`, and
+    /// How many runs are left after the one that [`next`](Self::next) has set; `None` if there is
+    /// no end, or it is not known. This is called after `next`, and
     /// [`Run::remaining`](super::Run::remaining) returns it.
     ///
     /// `Some(0)` is binding: no [`reschedule`](super::Run::reschedule) adds a run then.

@@ -313,8 +313,8 @@ impl Timer {
     ///
     /// # Errors
     ///
-    /// [`NotFound`](TimerError::NotFound) if there is none: the job has ended, or its last run is in
-    /// progress, as [`Run::reschedule`] has it. Also once the timer is being shut down.
+    /// [`NotFound`](TimerError::NotFound) if there is none: the job has ended, or its last run is
+    /// in progress, as [`Run::reschedule`] has it. Also once the timer is being shut down.
     pub fn reschedule(&self, id: TimerId, delay: Duration) -> Result<(), TimerError> {
         if self.shared().reschedule(id, delay) { Ok(()) } else { Err(TimerError::NotFound) }
     }

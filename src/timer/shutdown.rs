@@ -263,8 +263,8 @@ impl<'a> Ending<'a> {
     }
 
     /// Waits until no job is left that can run, or the timer stops, but no longer than the limit.
-    /// Takes the jobs that did not fire; a drain takes none if another caller has asked for all jobs
-    /// to fire.
+    /// Takes the jobs that did not fire; a drain takes none if another caller has asked for all
+    /// jobs to fire.
     fn wait_for_jobs(&mut self) -> Step<'a> {
         let is_driver = self.drive();
         let (now, rest) = self.rest(is_driver);

@@ -126,10 +126,23 @@ impl<T> Chunk<T> {
         Some((generation, deadline, value))
     }
 
-    /// Gives back the memory, unless a retired slot has to be remembered.
-    fn release(&mut self) {
-        if self.most as usize == CHUNK {
-            *self = Self::new(self.newest());
+    /// Gives back the memory behind the last slot that has an item or has retired. The vacant slots
+    /// that are left are filled in the order of their places, so that a later call can give back
+    /// more.
+    fn shrink(&mut self) {
+        let is_vacant = |slot: &Slot<T>| slot.value.is_none() && slot.generation != LAST;
+        let last = self.slots.iter().rposition(|slot| !is_vacant(slot));
+        let kept = last.map_or(0, |last| last + 1);
+        // Ids of the slots that go stay invalid.
+        let gone = self.slots.drain(kept..).map(|slot| slot.generation);
+        self.base = gone.fold(self.base, u32::max);
+        self.slots.shrink_to_fit();
+        self.free = NONE;
+        for (index, slot) in self.slots.iter().enumerate().rev() {
+            if is_vacant(slot) {
+                slot.links.set_number(self.free);
+                self.free = index as u32 + 1;
+            }
         }
     }
 }
@@ -285,7 +298,7 @@ impl<T> Slab<T> {
             && other != number
             && !seeded("slab-keeps-empty-chunks")
         {
-            self.chunks[other as usize].release();
+            self.chunks[other as usize].shrink();
         }
     }
 
@@ -313,6 +326,14 @@ impl<T> Slab<T> {
             self.roomy.insert(0, self.chunks.len() as u32);
             self.chunks.push(chunk);
         }
+    }
+
+    /// Gives back the memory that holds no item. Items do not move, so vacant slots between them
+    /// stay. The first chunks are filled first from now on.
+    pub fn shrink_to_fit(&mut self) {
+        self.chunks.iter_mut().for_each(Chunk::shrink);
+        self.spare = None;
+        self.roomy.sort_unstable_by(|one, other| other.cmp(one));
     }
 
     /// Makes the slots of new chunks begin with this generation, for tests.

@@ -4,6 +4,7 @@
 //! * [`cases`]: the facts of `tests/wheel/data/wheel_cases.json`, through the queue.
 //! * [`random`]: random programs against an ordered map.
 //! * [`streams`]: the queue on a tokio runtime.
+//! * [`moved_over`]: what programs that come from tokio-util's queue rely on.
 //! * [`jobs`], [`series`], [`ends`]: what a timer promises, on a manual clock.
 //! * [`threads`]: timers with a thread.
 //! * [`tasks`]: async jobs.
@@ -34,6 +35,7 @@ mod examples;
 mod facts;
 mod hostile;
 mod jobs;
+mod moved_over;
 mod operations;
 mod panics;
 mod queue;

@@ -170,6 +170,9 @@ fn a_place_retires_before_an_id_comes_back() {
         } else {
             ids.iter().for_each(|&id| assert!(queue.cancel(id).is_some()));
         }
+        if round % 3 == 0 {
+            queue.shrink_to_fit();
+        }
         assert!(seen.iter().all(|&id| !queue.contains(id)));
         queue.audit().unwrap();
     }
@@ -321,6 +324,38 @@ fn memory_is_given_back() {
     assert!((5_000..7_000).contains(&reserved), "{reserved}");
     (0..5_000).for_each(|n| _ = queue.insert(n, MS));
     assert!(queue.capacity() <= reserved.next_multiple_of(1024), "{}", queue.capacity());
+    queue.audit().unwrap();
+}
+
+/// Items do not move, so memory between them stays. What comes later fills the first places.
+#[test]
+fn shrinking_gives_back_what_is_behind_the_last_item() {
+    let mut queue = DelayQueue::new();
+    let ids: Vec<TimerId> = (0..3_000u32).map(|n| queue.insert(n, MS * n)).collect();
+    queue.shrink_to_fit();
+    assert_eq!(queue.capacity(), 3_000);
+    // What is left: the items 0, 500 and 2,100.
+    for (n, &id) in ids.iter().enumerate() {
+        if ![0, 500, 2_100].contains(&n) {
+            queue.cancel(id);
+        }
+    }
+    queue.shrink_to_fit();
+    queue.audit().unwrap();
+    assert_eq!(queue.capacity(), 501 + (2_100 - 2_048 + 1));
+    assert!(ids.iter().filter(|&&id| queue.contains(id)).eq([0, 500, 2_100].map(|n| &ids[n])));
+    // Ten more are in the first places: without the item 500, eleven are left there.
+    let more: Vec<TimerId> = (0..10).map(|n| queue.insert(n, MS)).collect();
+    assert!(queue.cancel(ids[500]).is_some() && queue.cancel(ids[2_100]).is_some());
+    queue.shrink_to_fit();
+    queue.audit().unwrap();
+    assert_eq!((queue.len(), queue.capacity()), (11, 11));
+    // No id comes back: the places that were given back count on.
+    more.iter().chain(&ids).for_each(|&id| _ = queue.cancel(id));
+    queue.shrink_to_fit();
+    assert_eq!((queue.len(), queue.capacity()), (0, 0));
+    (0..3_000).for_each(|n| _ = queue.insert(n, MS));
+    assert!(!more.iter().chain(&ids).any(|&id| queue.contains(id)));
     queue.audit().unwrap();
 }
 

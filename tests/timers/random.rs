@@ -112,6 +112,7 @@ impl Program {
                 assert!(!self.queue.reschedule(id, nanos(self.now)));
             }
             14 if self.below(50) == 0 => self.drain(),
+            14 if self.below(5) == 0 => self.queue.shrink_to_fit(),
             _ => {
                 if self.below(2) == 0 {
                     let magnitude = self.below(45);

@@ -24,7 +24,7 @@ pub fn on_a_runtime(test: impl Future<Output = ()>) {
 
 /// Counts how often it is woken.
 #[derive(Default)]
-struct Woken(AtomicUsize);
+pub struct Woken(pub AtomicUsize);
 
 impl Wake for Woken {
     fn wake(self: Arc<Self>) {
@@ -32,7 +32,7 @@ impl Wake for Woken {
     }
 }
 
-fn poll<T>(queue: &mut DelayQueue<T>, waker: &Waker) -> Poll<Option<T>> {
+pub fn poll<T>(queue: &mut DelayQueue<T>, waker: &Waker) -> Poll<Option<T>> {
     queue.poll_expired(&mut Context::from_waker(waker)).map(|it| it.map(|it| it.into_inner()))
 }
 
