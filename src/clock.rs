@@ -54,9 +54,9 @@ const FIRST: Timestamp = Timestamp::from_raw(INSTANT + 1);
 /// lag that was seen.
 const COARSE_MARGIN: Nanos = Nanos::from_raw(1 << 27);
 
-/// Lifetimes from this length on, 4.3 s, may begin at a coarse reading. The lag is a timer tick of
-/// the kernel, 1 to 10 ms, so such a lifetime is short by less than 0.25 %. That is not worth a
-/// precise reading.
+/// Lifetimes from this length on may begin at a coarse reading: 2^32 ns, which is 4.294967296 s.
+/// (The documentation rounds it to 4.3 s, and says so.) The lag is a timer tick of the kernel, 1 to
+/// 10 ms, so such a lifetime is short by less than 0.25 %. That is not worth a precise reading.
 const LONG: Nanos = Nanos::from_raw(1 << 32);
 
 /// System clocks start at this reading, 36 years after the origin. So a reading from before the

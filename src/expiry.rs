@@ -77,10 +77,10 @@ pub(crate) mod default_hook {
 ///
 /// An operation calls a hook once, with these exceptions:
 /// * With the system's clock, the first `now` is a coarse reading, which may lag by some
-///   milliseconds. If the entry then has less than 4.3 s to live, be it by the returned lifetime or
-///   by a `time_to_live` or `time_to_idle` of the cache, the hook is called a second time with a
-///   precise `now`; that answer counts. A read hook that makes a longer life shorter is called a
-///   second time, too.
+///   milliseconds. If the entry then has less than 4.3 s (2^32 ns) to live, be it by the returned
+///   lifetime or by a `time_to_live` or `time_to_idle` of the cache, the hook is called a second
+///   time with a precise `now`; that answer counts. A read hook that makes a longer life shorter is
+///   called a second time, too.
 /// * If the key's own entry changed meanwhile, the hook is called once more; a load calls it once
 ///   more for each change. If the entry only got another lifetime, each such change causes a call,
 ///   up to 16. Writes to other keys never cause a call.

@@ -135,6 +135,8 @@
 //! * An idle time of 4.3 s or more may also end early, by 1/1024 of the idle time.
 //! * Shorter lifetimes are exact.
 //!
+//! Here and elsewhere, 4.3 s stands for 2^32 ns, which is 4.294967296 s.
+//!
 //! By any other clock, all lifetimes are exact.
 //!
 //! # Features

@@ -32,9 +32,9 @@ impl<K: 'static, V: 'static, C> Builder<K, V, C> {
     ///
     /// Zero turns caching off, as for [`time_to_live`](Self::time_to_live).
     ///
-    /// By the system clock, an idle time of 4.3 s or more may end early by 1/1024 of it, because a
-    /// read that would prolong it by less writes nothing. The lag of the clock's coarse form comes
-    /// on top of that (see [precision of the clock](crate#precision-of-the-clock)).
+    /// By the system clock, an idle time of 4.3 s (2^32 ns) or more may end early by 1/1024 of it,
+    /// because a read that would prolong it by less writes nothing. The lag of the clock's coarse
+    /// form comes on top of that (see [precision of the clock](crate#precision-of-the-clock)).
     ///
     /// ```
     /// use cortado::{Cache, Clock};

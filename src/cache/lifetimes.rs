@@ -70,7 +70,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// *Atomicity*: changes the lifetime of the value that is there, or of an update that overtakes
     /// this call. An entry whose deadline came first stays expired.
     ///
-    /// *Blocking* and *Panics*: as for [`insert`](Self::insert).
+    /// *Blocking* and *Panics*: as for [`insert`](Self::insert). If the key has no entry, the call
+    /// waits for no computation, and returns false.
     ///
     /// ```
     /// use cortado::{Cache, Clock};

@@ -121,7 +121,8 @@ where
         Ok(PredicateId::default())
     }
 
-    /// See [`crate::Cache::set_ttl`]. Awaits a computation of the key.
+    /// See [`crate::Cache::set_ttl`]. Awaits a computation of the key if that has an entry.
+    /// Without one it awaits no computation, and returns false.
     pub async fn set_ttl<Q>(&self, key: &Q, ttl: Duration) -> bool
     where
         Q: Equivalent<K> + Hash + ?Sized,
@@ -133,7 +134,8 @@ where
         result
     }
 
-    /// See [`crate::Cache::set_expires_at`]. Awaits a computation of the key.
+    /// See [`crate::Cache::set_expires_at`]. Awaits a computation of the key if that has an entry.
+    /// Without one it awaits no computation, and returns false.
     pub async fn set_expires_at<Q>(&self, key: &Q, deadline: Instant) -> bool
     where
         Q: Equivalent<K> + Hash + ?Sized,
@@ -144,7 +146,8 @@ where
         result
     }
 
-    /// See [`crate::Cache::persist`]. Awaits a computation of the key.
+    /// See [`crate::Cache::persist`]. Awaits a computation of the key if that has an entry.
+    /// Without one it awaits no computation, and returns false.
     pub async fn persist<Q>(&self, key: &Q) -> bool
     where
         Q: Equivalent<K> + Hash + ?Sized,

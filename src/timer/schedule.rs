@@ -7,14 +7,18 @@ use std::time::{Duration, Instant};
 
 /// What a fixed-rate job does about runs whose time has passed: while it ran itself, while the
 /// executor was busy, while the clock jumped.
+///
+/// The first of them comes in any case, late. `Missed` is about the others: if five runs have
+/// passed, one comes by `Skip`, two by `Once` and five by `Burst`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Missed {
-    /// Leaves them out. The next run is at the next multiple of the period.
+    /// Leaves the others out. The next run is at the next multiple of the period.
     #[default]
     Skip,
-    /// Makes up for all of them by one run at once, then keeps to the multiples of the period.
+    /// Makes up for all others by a second run, right after the first. Then the job keeps to the
+    /// multiples of the period.
     Once,
-    /// Makes up for each of them, one after the other, as `java.util.Timer` does.
+    /// Makes up for each of the others, one after the other, as `java.util.Timer` does.
     Burst,
 }
 

@@ -165,6 +165,37 @@ fn tasks_write_after_a_threads_computation() {
     });
 }
 
+/// Without an entry there is nothing to change, and so nothing to wait for. With one there may be.
+#[test]
+fn a_change_of_a_lifetime_awaits_a_computation_of_an_entry() {
+    use std::time::{Duration, Instant};
+    for has_entry in [false, true] {
+        let cache = cache();
+        if has_entry {
+            at_once(cache.insert(1, 1));
+        }
+        let gate = Gate::default();
+        let compute = |_| async { (gate.passed().await, Op::Put(7)).1 };
+        let computation = Task::waiting(cache.entry(1).and_compute_with(compute));
+        let minute = Duration::from_secs(60);
+        let changes: [Boxed<'_, bool>; 3] = [
+            Box::pin(cache.set_ttl(&1, minute)),
+            Box::pin(cache.set_expires_at(&1, Instant::now() + minute)),
+            Box::pin(cache.persist(&1)),
+        ];
+        if has_entry {
+            let changes = changes.map(Task::waiting);
+            gate.open();
+            computation.end();
+            assert_eq!(changes.map(Task::end), [true; 3]);
+        } else {
+            assert_eq!(changes.map(at_once), [false; 3]);
+            gate.open();
+            computation.end();
+        }
+    }
+}
+
 #[test]
 fn two_gets_of_one_key_in_one_task_share_a_load() {
     must_end(|| {
