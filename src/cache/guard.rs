@@ -27,8 +27,9 @@ pub enum GuardResult<K, V, S = ahash::RandomState> {
 ///
 /// Until the guard is used or dropped, other loads of the key wait for it. Writes and reads of the
 /// key do not wait. Dropping the guard gives the load up, and one of the callers who wait for it
-/// loads next. A guard that is leaked ([`std::mem::forget`]) blocks loads of its key until the key
-/// is written or removed; loads that wait already go on waiting, up to their time limits.
+/// loads next. (What else belongs to the load, such as a permit, is the caller's: drop it first.)
+/// A guard that is leaked ([`std::mem::forget`]) blocks loads of its key until the key is written
+/// or removed; loads that wait already go on waiting, up to their time limits.
 ///
 /// A guard may go to another thread. It holds no lock and keeps no memory of removed entries. It
 /// keeps the cache, as a handle on the cache does.

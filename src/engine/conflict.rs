@@ -6,7 +6,7 @@ use super::core::{Core, Search};
 use super::event::Packed;
 use super::flights::{Clearance, Flight, FlightGuard, FlightKind, Obstacle, OnLoad};
 use super::read::NodeRef;
-use super::reentrancy::FlightToken;
+use super::reentrancy::{self, FlightToken};
 use super::step::Step;
 use crate::clock::Timestamp;
 use crate::entry::{Entry, Origin};
@@ -24,17 +24,26 @@ pub type Attempt<T> = Result<(T, Option<(Packed, Timestamp)>), Obstacle>;
 
 impl<K, V, S> Engine<K, V, S> {
     /// The load or computation of the key, if one is registered, and the version of the board at
-    /// which that was true.
+    /// which that was true. If this thread is dropping the future of that flight's owner, takes the
+    /// flight off the board: a wait for it would never end.
     pub fn flight_of<Q: Equivalent<K> + ?Sized>(
         &self,
         hash: Hash32,
         key: &Q,
     ) -> (Version, Option<Arc<Flight>>) {
-        let (version, flights) = self.core.flights.shard(hash).snapshot(hash);
+        let shard = self.core.flights.shard(hash);
+        let (version, flights) = shard.snapshot(hash);
         let same = |flight: &Arc<Flight>| {
             key.equivalent(self.pool.handle(flight.key_node().clone()).key())
         };
-        (version, flights.into_iter().find(same))
+        let mut flight = flights.into_iter().find(same);
+        let is_own = |flight: &mut Arc<Flight>| {
+            reentrancy::cancels(flight.token()) && !seeded("destructors-wait-for-their-keys")
+        };
+        if let Some(own) = flight.take_if(is_own) {
+            shard.remove(hash, &own);
+        }
+        (version, flight)
     }
 
     /// Before a write of the key: waits for a computation of it, overtakes a load of it. The caller

@@ -10,6 +10,9 @@
 //!   whose token is on this stack can never end, so it panics. Tokens, not thread ids, name the
 //!   owner: two tasks that share a thread may wait for each other's flights. A call that loads many
 //!   keys leaves one token for all its flights.
+//! * A **cancelled** flight leaves its token on the stack while its owner's future is dropped. The
+//!   flight is still on the board, and other threads wait for it. An operation on this stack takes
+//!   the flight off the board instead.
 //! * Deliveries of one cache do not nest: the outer delivery takes over what an inner one causes.
 //!   So no chain of listeners and destructors grows the stack.
 //!
@@ -94,6 +97,9 @@ pub enum Frame {
     /// The end of a load, a computation or a reload, until all that belongs to it is over:
     /// deliveries come after that.
     Ending,
+    /// The drop of the owner's future, before it was ready and before its flight ends. The
+    /// destructors may use the key ([`cancels`]). The end of the flight comes next, and delivers.
+    Cancelling(FlightToken),
     /// A poll of the cache's listeners that await.
     Telling(CacheId),
     /// A poll of a task's operation, which must not block its thread for another one.
@@ -278,6 +284,11 @@ pub fn frames() -> usize {
 /// Whether this thread runs the code of the flight's owner.
 pub fn runs_owner_of(token: FlightToken) -> bool {
     any(|frame| [Frame::Flight(token), Frame::Poll(token)].contains(frame)).unwrap_or(false)
+}
+
+/// Whether this thread drops the future of the flight's owner.
+pub fn cancels(token: FlightToken) -> bool {
+    any(|frame| *frame == Frame::Cancelling(token)).unwrap_or(false)
 }
 
 /// Whether deliveries on this thread have to wait.

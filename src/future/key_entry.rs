@@ -152,6 +152,9 @@ macro_rules! operations {
         /// See [`crate::KeyEntry::and_compute_with`]. The key is owned until the future of
         /// `compute` is ready, or this future is dropped: then the entry is as before.
         ///
+        /// *Cancellation*: see the [module](super). If this future is dropped, that of `compute` is
+        /// dropped before the key is free. A destructor of that one that blocks holds up the key.
+        ///
         /// ```
         /// use cortado::{CompResult, Op, future::Cache};
         ///

@@ -22,7 +22,8 @@ where
     /// behalf of all who wait for it.
     ///
     /// *Cancellation*: see the [module](super). If this future is dropped before `init` is
-    /// ready, one of the callers who wait runs its own `init` next.
+    /// ready, `init` is dropped. After that, one of the callers who wait runs its own `init`. A
+    /// destructor of `init` that blocks holds up the key.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -159,7 +160,8 @@ where
     /// values, and that owns what it needs of the keys.
     ///
     /// *Cancellation*: see the [module](super). If this future is dropped before that of
-    /// `loader` is ready, callers who wait for one of the keys load it themselves. If it is dropped
+    /// `loader` is ready, that one is dropped. After that, callers who wait for one of the keys
+    /// load it themselves. A destructor that blocks holds up the keys. If this future is dropped
     /// while a pair that was not asked for waits for a computation, that pair is dropped, too.
     ///
     /// ```

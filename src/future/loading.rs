@@ -54,7 +54,8 @@ where
     /// value, the task loads one. Other tasks get the stale value meanwhile.
     ///
     /// *Cancellation*: a load is given up if this future is dropped, and so is a reload that runs
-    /// inline: another reader triggers it then. A reload on the executor goes on.
+    /// inline: another reader triggers it then. A reload on the executor goes on. The loader's
+    /// future is dropped before the next one of the key begins; see the [module](super).
     ///
     /// # Errors
     /// The loader's error in a load. A failed reload is none.

@@ -52,6 +52,14 @@
 //! * A computation leaves the entry as it was.
 //! * A waiter leaves nothing behind.
 //!
+//! The user's future is dropped first, with all that it holds. Only then does the next load or
+//! computation of the key begin. So a destructor of that future:
+//!
+//! * may use the key itself. From then on others may begin;
+//! * holds up its key while it blocks;
+//! * deadlocks if it waits for another thread that uses the key, or for a task that waits for it
+//!   already.
+//!
 //! A future of a computation that is neither polled again nor dropped blocks writes of its key, and
 //! one of a load blocks other loads of its key, as a lock would that is never released. Put a time
 //! limit around the user's future, inside the operation. With a listener that awaits and

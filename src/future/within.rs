@@ -26,7 +26,8 @@ impl<K, V, S> crate::Cache<K, V, S> {
     ///
     /// * A write that waits for a computation has not happened. Its key and value are dropped.
     /// * A load or computation that waits for another one has not begun.
-    /// * A load or computation whose future runs is cancelled. One of its waiters begins its own.
+    /// * A load or computation whose future runs is cancelled. That future is dropped; then one of
+    ///   its waiters begins its own. A destructor that blocks holds up the key, and this call.
     /// * A write that has happened stays, even if it still waits for listeners. It may do so with a
     ///   [`notification_limit`](crate::Builder::notification_limit), or with a listener that
     ///   awaits.

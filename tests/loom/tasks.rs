@@ -4,12 +4,14 @@
 //! |---|---|---|
 //! | `a_dropped_leader_hands_over_to_threads_and_tasks` | a leader is dropped while a thread and a task wait for it: both have a value in the end, by one load at a time | `flight-abandons-in-silence` |
 //! | `a_task_that_is_dropped_takes_no_other_along` | of two tasks that wait one is dropped while the flight lands: the other is woken | `followers-go-together` |
-//! | `a_cancelled_computation_of_a_cache` | a computation is cancelled while a thread and a task wait to write its key: both writes happen, and the computation has not | `flight-abandons-in-silence` |
+//! | `a_cancelled_computation_of_a_cache` | a computation is cancelled while a thread and a task wait to write its key: both writes happen when its future is gone, and the computation has not | `flight-abandons-in-silence`, `cancelled-flights-land-first` |
+//! | `a_cancelled_computation_whose_future_writes_the_key` | the destructor of a cancelled computation's future writes its key while another thread does: both writes happen | `destructors-wait-for-their-keys` |
 //! | `a_cancelled_insert_of_a_cache` | an insert that waits for a computation is polled once more and dropped, while the computation ends: it has happened wholly or not at all, and another task that waits is woken | `followers-go-together` |
-//! | `a_cancelled_load_of_a_cache` | the same as the first, of a whole cache: a load is cancelled beside a thread's `get_with` and a task's | `flight-abandons-in-silence` |
+//! | `a_cancelled_load_of_a_cache` | the same as the first, of a whole cache: a load is cancelled beside a thread's `get_with` and a task's, whose loaders run when its future is gone | `flight-abandons-in-silence`, `cancelled-flights-land-first` |
 
 use std::future::{Future, pending, poll_fn};
 use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll, Wake, Waker};
 
 use cortado::Op;
@@ -168,6 +170,35 @@ fn a_task_that_is_dropped_takes_no_other_along() {
     });
 }
 
+/// What a cancelled future owns. Others may come in the middle of its destructor.
+struct Permit {
+    is_held: std::sync::Arc<AtomicBool>,
+    at_end: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl Permit {
+    fn new() -> (Self, impl Fn() + Clone + Send) {
+        let is_held = std::sync::Arc::new(AtomicBool::new(true));
+        let permit = Self { is_held: std::sync::Arc::clone(&is_held), at_end: None };
+        (permit, move || assert!(!is_held.load(Relaxed), "the cancelled future is still there"))
+    }
+
+    async fn keep<T>(self) -> T {
+        let _kept = &self;
+        pending().await
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        thread::yield_now();
+        if let Some(at_end) = self.at_end.take() {
+            at_end();
+        }
+        self.is_held.store(false, Relaxed);
+    }
+}
+
 #[test]
 fn a_cancelled_load_of_a_cache() {
     model_at(("LOOM_ENGINE_PREEMPTIONS", 1), || {
@@ -175,20 +206,28 @@ fn a_cancelled_load_of_a_cache() {
         let cache = ledger.listening_builder().build_with_hasher(Plain);
         let tasks = cache.future();
         let (other, loads) = (cache.clone(), tasks.clone());
+        let (permit, assert_gone) = Permit::new();
         let mut leader = Box::pin(async move {
-            loads.entry(1).or_insert_with(pending()).await;
+            loads.entry(1).or_insert_with(permit.keep()).await;
         });
         let mut context = Context::from_waker(Waker::noop());
         assert!(leader.as_mut().poll(&mut context).is_pending());
+        let gone = assert_gone.clone();
         race(
             || {
-                let load = tasks.entry(1).or_insert_with(async { ledger.value(1) });
+                let load = tasks.entry(1).or_insert_with(async {
+                    assert_gone();
+                    ledger.value(1)
+                });
                 assert_eq!(block_on(load).number(), 1);
             },
             [
                 Box::new(move || drop(leader)),
                 Box::new(move || {
-                    let load = || ledger.value(1);
+                    let load = || {
+                        gone();
+                        ledger.value(1)
+                    };
                     assert_eq!(other.entry(1).or_insert_with(load).number(), 1);
                 }),
             ],
@@ -206,16 +245,46 @@ fn a_cancelled_computation_of_a_cache() {
         let cache = ledger.listening_builder().build_with_hasher(Plain);
         let tasks = cache.future();
         let (other, computes) = (cache.clone(), tasks.clone());
+        let (permit, assert_gone) = Permit::new();
         let mut owner = Box::pin(async move {
-            computes.entry(1).and_compute_with(|_| pending()).await;
+            computes.entry(1).and_compute_with(|_| permit.keep()).await;
         });
         let mut context = Context::from_waker(Waker::noop());
         assert!(owner.as_mut().poll(&mut context).is_pending());
+        let gone = assert_gone.clone();
         race(
-            || block_on(tasks.insert(1, ledger.value(1))),
-            [Box::new(move || drop(owner)), Box::new(move || other.insert(1, ledger.value(2)))],
+            || {
+                block_on(tasks.insert(1, ledger.value(1)));
+                assert_gone();
+            },
+            [
+                Box::new(move || drop(owner)),
+                Box::new(move || {
+                    other.insert(1, ledger.value(2));
+                    gone();
+                }),
+            ],
         );
         drop(tasks);
+        ledger.settle(&cache, 2);
+        assert_eq!(cache.entry_count(), 1);
+    });
+}
+
+#[test]
+fn a_cancelled_computation_whose_future_writes_the_key() {
+    model_at(("LOOM_ENGINE_PREEMPTIONS", 1), || {
+        let ledger = Ledger::new();
+        let cache = ledger.listening_builder().build_with_hasher(Plain);
+        let (writes, computes) = (cache.clone(), cache.future());
+        let (mut permit, _) = Permit::new();
+        permit.at_end = Some(Box::new(move || writes.insert(1, ledger.value(1))));
+        let mut owner = Box::pin(async move {
+            computes.entry(1).and_compute_with(|_| permit.keep()).await;
+        });
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(owner.as_mut().poll(&mut context).is_pending());
+        race(|| cache.insert(1, ledger.value(2)), [Box::new(move || drop(owner))]);
         ledger.settle(&cache, 2);
         assert_eq!(cache.entry_count(), 1);
     });

@@ -245,9 +245,9 @@ fn a_loader_that_waits_for_its_own_keys_panics() {
     });
 }
 
-/// What a cancelled future drops may use the keys: the loads are over by then.
+/// What a cancelled future drops may use the keys: its thread does not wait for the loads.
 #[test]
-fn a_cancelled_future_is_dropped_after_its_loads() {
+fn what_a_cancelled_future_owns_may_use_the_keys() {
     struct Uses(Shared);
     impl Drop for Uses {
         fn drop(&mut self) {

@@ -188,7 +188,7 @@ impl<F: FnMut()> Drop for AtEnd<F> {
     }
 }
 
-/// The flight is off the board before the user's future is dropped.
+/// Its own thread does not wait for the flight, which ends when the future is gone.
 #[test]
 fn what_a_dropped_future_owns_may_use_the_key() {
     must_end(|| {

@@ -13,6 +13,7 @@
 //!   of that code, and for its [`reentrancy`].
 //! * [`held_back`]: tasks that wait for deliveries.
 //! * [`singleflight`]: many tasks, one load.
+//! * [`successors`]: what a dropped future owns is gone before the next one of its key begins.
 //! * [`received`]: removals that are received.
 //! * [`refresh`]: stale entries, and loaders that await.
 //! * [`runtimes`]: every operation on each runtime; the sizes of futures.
@@ -43,6 +44,7 @@ mod reentrancy;
 mod refresh;
 mod runtimes;
 mod singleflight;
+mod successors;
 mod time_limits;
 mod told_shares;
 mod waiting;

@@ -94,7 +94,7 @@ impl OwnLoads {
         Self(std::mem::take(&mut self.0))
     }
 
-    fn token(&self) -> Option<FlightToken> {
+    pub fn token(&self) -> Option<FlightToken> {
         self.0.first().map(|own| own.flight.token())
     }
 }

@@ -30,13 +30,13 @@ where
     ) -> Result<CompResult<K, V>, E> {
         let mut decide = Some(decide);
         let exchange = Exchange::new();
-        let mut parts =
-            Parts { operation: pin!(Some(self.compute_asking(key, &exchange))), user: pin!(None) };
+        let operation = pin!(Some(self.compute_asking(key, &exchange)));
+        let mut parts = Parts { exchange: &exchange, operation, user: pin!(None) };
         let result = poll_fn(|context| {
             // An operation that gets an answer ends within that poll. So nothing holds an error
             // between two polls.
             let mut failed = None;
-            let Parts { operation, user } = &mut parts;
+            let Parts { operation, user, .. } = &mut parts;
             let Some(asking) = operation.as_mut().as_pin_mut() else { return Poll::Pending };
             let decide = &mut |found, context: &mut Context<'_>| {
                 if let (Some(entry), Some(decide)) = (found, decide.take()) {

@@ -67,6 +67,14 @@ impl<Q, A> Exchange<Q, A> {
         &self.is_polling
     }
 
+    /// The flight of an operation that waits for an answer.
+    fn flight(&self) -> Option<FlightToken> {
+        match &*self.lock() {
+            State::Asked(flight, _) => Some(*flight),
+            State::Idle | State::Answered(_) => None,
+        }
+    }
+
     /// The flight and the question, if the operation waits for an answer.
     fn asked(&self) -> Option<(FlightToken, Option<Q>)> {
         match &mut *self.lock() {
@@ -112,26 +120,23 @@ impl<Q, A> Exchange<Q, A> {
 }
 
 /// An operation of a task, and the user's future.
-pub struct Parts<'a, O, F> {
+pub struct Parts<'a, Q, A, O, F> {
+    pub exchange: &'a Exchange<Q, A>,
     pub operation: Pin<&'a mut Option<O>>,
     pub user: Pin<&'a mut Option<F>>,
 }
 
-impl<O: Future, F: Future> Parts<'_, O, F> {
+impl<A, O: Future, F: Future> Parts<'_, (), A, O, F> {
     /// Runs the operation, and the user's future when the operation asks. `answer_of` makes the
     /// answer of what that returns. (A future around the user's would take more code, and one that
     /// took the two by value would have room for each twice.)
-    pub async fn run<A>(
-        mut self,
-        exchange: &Exchange<(), A>,
-        answer_of: impl Fn(F::Output) -> A,
-    ) -> O::Output {
+    pub async fn run(mut self, answer_of: impl Fn(F::Output) -> A) -> O::Output {
         poll_fn(|context| {
             let both = self.operation.as_mut().as_pin_mut().zip(self.user.as_mut().as_pin_mut());
             let Some((operation, mut user)) = both else { return Poll::Pending };
             let poll_user =
                 &mut |_, context: &mut Context<'_>| user.as_mut().poll(context).map(&answer_of);
-            let poll = exchange.poll(operation, poll_user, context);
+            let poll = self.exchange.poll(operation, poll_user, context);
             if poll.is_ready() {
                 // Before the output is the return value: a panic of the destructor would leak it.
                 self.end(ReentrancyMark::push(Frame::Ending));
@@ -142,9 +147,9 @@ impl<O: Future, F: Future> Parts<'_, O, F> {
     }
 }
 
-impl<O, F> Parts<'_, O, F> {
-    /// Drops the parts: first the operation, since the destructor of the user's future may use the
-    /// key. Deliveries come after that: a listener may wait for what the future holds.
+impl<Q, A, O, F> Parts<'_, Q, A, O, F> {
+    /// Drops the parts of an operation that has ended. Deliveries come last: a listener may wait
+    /// for what the user's future holds.
     pub fn end(&mut self, ending: Option<ReentrancyMark>) {
         self.operation.set(None);
         self.user.set(None);
@@ -152,12 +157,35 @@ impl<O, F> Parts<'_, O, F> {
     }
 }
 
-impl<O, F> Drop for Parts<'_, O, F> {
-    /// The operation has ended, or the task was cancelled, or the user's future has panicked.
+impl<Q, A, O, F> Drop for Parts<'_, Q, A, O, F> {
+    /// The operation has ended, or the task was cancelled, or the user's future has panicked. The
+    /// user's future is dropped first: when its flight lands, the next load or computation of the
+    /// key begins. Deliveries come last, as above.
     fn drop(&mut self) {
-        if self.operation.is_some() {
-            let ending = ReentrancyMark::push(Frame::Ending);
-            self.end(ending.filter(|_| !seeded("cancelled-loads-deliver-first")));
+        if self.operation.is_none() {
+            return;
+        }
+        let mut operation = Landing(self.operation.as_mut());
+        let flight = self.exchange.flight();
+        // Popped before the flight ends: another one may get its token then.
+        let mark = ReentrancyMark::push(flight.map_or(Frame::Ending, Frame::Cancelling));
+        let mark = mark.filter(|_| !seeded("cancelled-loads-deliver-first"));
+        // Without the mark, a destructor that uses the key would wait for the flight.
+        if flight.is_none() || mark.is_none() || seeded("cancelled-flights-land-first") {
+            operation.0.set(None);
+        }
+        self.user.set(None);
+    }
+}
+
+/// Drops an operation at the end of a scope, also if a destructor panics in it.
+struct Landing<'a, O>(Pin<&'a mut Option<O>>);
+
+impl<O> Drop for Landing<'_, O> {
+    fn drop(&mut self) {
+        if self.0.is_some() {
+            let _ending = ReentrancyMark::push(Frame::Ending);
+            self.0.set(None);
         }
     }
 }

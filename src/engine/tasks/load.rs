@@ -115,8 +115,8 @@ where
     ) -> Loaded<K, V, R> {
         let exchange = Exchange::new();
         let operation = pin!(Some(self.make_asking(unmade, &exchange)));
-        let parts = Parts { operation, user: init };
-        parts.run(&exchange, |made| result_of(made).into_result()).await
+        let parts = Parts { exchange: &exchange, operation, user: init };
+        parts.run(|made| result_of(made).into_result()).await
     }
 
     /// [`make_async`](Self::make_async), which asks for the value.

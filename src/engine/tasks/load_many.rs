@@ -7,6 +7,7 @@ use crate::engine::loads::LoadTimer;
 use crate::engine::reentrancy::{Frame, ReentrancyMark};
 use crate::loaded::Loaded;
 use crate::primitives::plain::Arc;
+use crate::primitives::seeded;
 use std::future::{Future, poll_fn};
 use std::hash::{BuildHasher, Hash};
 use std::pin::Pin;
@@ -31,8 +32,12 @@ impl<F> Drop for Round<F> {
     /// The round has ended, or the task was cancelled, or the future has panicked. As in
     /// [`Parts`](super::exchange::Parts).
     fn drop(&mut self) {
-        let _ending = ReentrancyMark::push(Frame::Ending);
-        drop(self.own.take());
+        let mut own = self.own.take();
+        // Popped before the loads end.
+        let mark = ReentrancyMark::push(own.token().map_or(Frame::Ending, Frame::Cancelling));
+        if mark.is_none() || seeded("cancelled-rounds-land-first") {
+            drop(own.take());
+        }
         self.loading = None;
     }
 }

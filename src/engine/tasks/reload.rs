@@ -54,11 +54,10 @@ where
         let exchange = Exchange::new();
         let ask = async |flight| exchange.ask(flight, ()).await;
         let operation = pin!(Some(self.reload_async(reloading, key, (ask, Panics::Count))));
-        Parts { operation, user }.run(&exchange, identity).await
+        Parts { exchange: &exchange, operation, user }.run(identity).await
     }
 
-    /// [`reload_by`](Self::reload_by), which asks for the answer. The user's future outlives this
-    /// one: its destructor may use the key.
+    /// [`reload_by`](Self::reload_by), which asks for the answer.
     pub async fn reload_async<F: Future<Output = Answer<V>>>(
         &self,
         reloading: Box<Reloading>,
