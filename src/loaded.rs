@@ -70,6 +70,15 @@ pub enum NoValue {
     Failed(Arc<dyn Any + Send + Sync>),
 }
 
+/// What a loader of many keys has made.
+pub struct LoadedMany<I> {
+    /// Keys and results, in any order.
+    pub pairs: I,
+    /// What those get who wait for a key that is not among the pairs. `None`: they load it
+    /// themselves.
+    pub absent: Option<NoValue>,
+}
+
 /// The reason why a load has no value, as one kind of caller gets it.
 pub trait Reason: Sized {
     /// For those who wait for the load.

@@ -75,7 +75,7 @@ use std::time::{Duration, Instant};
 ///         self.0.reload(key, old)
 ///     }
 ///
-///     fn load_many(&self, keys: &[&K]) -> Result<Vec<(K, Loaded<V>)>, L::Error>
+///     fn load_many(&self, keys: &[&K]) -> Vec<(K, Result<Loaded<V>, L::Error>)>
 ///     where
 ///         K: Clone,
 ///     {
@@ -107,16 +107,23 @@ pub trait Loader<K, V>: Send + Sync + 'static {
         self.load(key).map(Reloaded::from)
     }
 
-    /// Makes the values of several keys. A key for which it returns nothing has no value; a pair
-    /// whose key was not asked for is inserted, too. By default it loads one after the other.
+    /// Makes the values of several keys. By default it [loads](Self::load) one after the other, and
+    /// an error stops it at none.
     ///
-    /// # Errors
-    /// Nothing of what it made is kept then.
-    fn load_many(&self, keys: &[&K]) -> Result<Vec<(K, Loaded<V>)>, Self::Error>
+    /// * Every value is kept, also if other keys fail.
+    /// * Callers who wait for a key that has failed get its error.
+    /// * A key for which it returns nothing has no value. Callers who wait for it load it
+    ///   themselves.
+    /// * A value whose key was not asked for is inserted, too.
+    #[expect(
+        clippy::type_complexity,
+        reason = "an alias would hide what an implementation returns"
+    )]
+    fn load_many(&self, keys: &[&K]) -> Vec<(K, Result<Loaded<V>, Self::Error>)>
     where
         K: Clone,
     {
-        keys.iter().map(|&key| Ok((key.clone(), self.load(key)?))).collect()
+        keys.iter().map(|&key| (key.clone(), self.load(key))).collect()
     }
 }
 
@@ -198,19 +205,23 @@ pub trait AsyncLoader<K: Send + Sync, V: Send + Sync>: Send + Sync + 'static {
 
     /// See [`Loader::load_many`]. By default it loads one key after the other: what an upstream
     /// bears at once is yours to say.
+    #[expect(
+        clippy::type_complexity,
+        reason = "an alias would hide what an implementation returns"
+    )]
     fn load_many(
         &self,
         keys: &[&K],
-    ) -> impl Future<Output = Result<Vec<(K, Loaded<V>)>, Self::Error>> + Send
+    ) -> impl Future<Output = Vec<(K, Result<Loaded<V>, Self::Error>)>> + Send
     where
         K: Clone,
     {
         async move {
             let mut made = Vec::with_capacity(keys.len());
             for &key in keys {
-                made.push((key.clone(), self.load(key).await?));
+                made.push((key.clone(), self.load(key).await));
             }
-            Ok(made)
+            made
         }
     }
 }
@@ -233,11 +244,15 @@ where
 /// The future of a loader.
 pub type AsyncAnswer<'a, T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'a>>;
 
+/// The future of a loader of many keys.
+pub type AsyncAnswers<'a, K, V, E> =
+    Pin<Box<dyn Future<Output = Vec<(K, Result<Loaded<V>, E>)>> + Send + 'a>>;
+
 /// An [`AsyncLoader`] whose type nobody has to name.
 pub trait AnyAsyncLoader<K, V, E>: Send + Sync {
     fn load<'a>(&'a self, key: &'a K) -> AsyncAnswer<'a, Loaded<V>, E>;
     fn reload<'a>(&'a self, key: &'a K, old: &'a V) -> AsyncAnswer<'a, Reloaded<V>, E>;
-    fn load_many(&self, keys: Vec<K>) -> AsyncAnswer<'_, Vec<(K, Loaded<V>)>, E>
+    fn load_many(&self, keys: Vec<K>) -> AsyncAnswers<'_, K, V, E>
     where
         K: Clone;
 }
@@ -258,7 +273,7 @@ where
         Box::pin(async move { AsyncLoader::reload(self, key, old).await })
     }
 
-    fn load_many(&self, keys: Vec<K>) -> AsyncAnswer<'_, Vec<(K, Loaded<V>)>, L::Error>
+    fn load_many(&self, keys: Vec<K>) -> AsyncAnswers<'_, K, V, L::Error>
     where
         K: Clone,
     {

@@ -2,7 +2,7 @@
 
 use super::Cache;
 use crate::error::TimedOut;
-use crate::loaded::Loaded;
+use crate::loaded::{Loaded, LoadedMany, NoValue};
 use equivalent::Equivalent;
 use std::convert::Infallible;
 use std::hash::{BuildHasher, Hash};
@@ -68,8 +68,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Like [`get_many_with`](Self::get_many_with), with a loader that may fail.
     ///
     /// # Errors
-    /// The error that `loader` returned. Those who wait for one of the keys and have the same error
-    /// type get it too. An error of another call's load makes this call load the key itself.
+    /// The error that `loader` returned. Nothing of that call of it is kept. Those who wait for one
+    /// of the keys load it themselves. An error of another call's load makes this call load the key
+    /// itself. (A loader that is stored, and so can name the keys that fail, is a [`Loader`].)
+    ///
+    /// [`Loader`]: crate::Loader::load_many
     ///
     /// ```
     /// let ports = cortado::Cache::new(100);
@@ -165,11 +168,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     }
 }
 
-/// The values of a loader that says nothing of their lifetimes.
-pub(crate) fn loaded<K, V>(
+/// The values of a loader that a call brings. It says nothing of their lifetimes.
+pub(crate) fn loaded<K, V, E>(
     pairs: impl IntoIterator<Item = (K, V)>,
-) -> impl Iterator<Item = (K, Loaded<V>)> {
-    pairs.into_iter().map(|(key, value)| (key, Loaded::new(value)))
+) -> LoadedMany<impl Iterator<Item = (K, Result<Loaded<V>, E>)>> {
+    let pairs = pairs.into_iter().map(|(key, value)| (key, Ok(Loaded::new(value))));
+    LoadedMany { pairs, absent: Some(NoValue::Absent) }
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Extend<(K, V)> for Cache<K, V, S> {

@@ -4,6 +4,7 @@ use super::Cache;
 use crate::engine::Waited;
 use crate::entry::Entry;
 use crate::error::LoadError;
+use crate::loaded::LoadedMany;
 use crate::loader::{Loader, ReloadFailure};
 use crate::to_key::ToKey;
 use equivalent::Equivalent;
@@ -148,7 +149,9 @@ where
     /// Otherwise like [`Cache::try_get_many_with`]. Stale values are returned, and trigger reloads.
     ///
     /// # Errors
-    /// The loader's error.
+    /// The error of the first key that has one, in the order of the keys. The values of the other
+    /// keys are kept: [`Cache::get_many`] reads them. Those who wait for one of the keys get what
+    /// the loader made of that key.
     ///
     /// ```
     /// use cortado::{Cache, Loaded};
@@ -161,7 +164,8 @@ where
     where
         V: Clone,
     {
-        let loader = |keys: &[&K]| self.loader.load_many(keys);
+        let loader =
+            |keys: &[&K]| Ok(LoadedMany { pairs: self.loader.load_many(keys), absent: None });
         Ok(self.cache.engine().load_many(keys, loader, None)?.unwrap_or_default())
     }
 

@@ -4,6 +4,7 @@ use super::Cache;
 use crate::engine::{OnStale, Reloading, Unmade, ValueRead, asked, is_in_user_code, until};
 use crate::entry::Entry;
 use crate::error::LoadError;
+use crate::loaded::LoadedMany;
 use crate::loader::{AnyAsyncLoader, ReloadFailure};
 use crate::to_key::ToKey;
 use equivalent::Equivalent;
@@ -146,7 +147,7 @@ where
     /// that run on an executor, and none that run inline.
     ///
     /// # Errors
-    /// The loader's error.
+    /// As [`crate::LoadingCache::get_many`].
     ///
     /// [`AsyncLoader::load_many`]: crate::AsyncLoader::load_many
     ///
@@ -168,8 +169,9 @@ where
         V: Clone,
     {
         let loader = |keys: &[&K]| self.loader.load_many(keys.iter().copied().cloned().collect());
+        let into_result = |pairs| Ok(LoadedMany { pairs, absent: None });
         let (answers, wrote_nothing) =
-            self.cache.engine().load_many_async(keys, loader, |made| made).await;
+            self.cache.engine().load_many_async(keys, loader, into_result).await;
         self.cache.tell_unless(wrote_nothing).await;
         answers
     }

@@ -59,7 +59,7 @@ pub struct Stats {
     /// Values that were given to the cache, including those that the cache refused.
     pub insertions: u64,
     /// Loads (`get_with` and the like) that returned a value, and reloads whose loader returned no
-    /// error. A bulk load is one load: it counts if its loader returned.
+    /// error. A bulk load is one load: it counts if its loader returned no error.
     pub loads: u64,
     /// Keys that have a load, a reload or a computation under way. Loads that wait for the
     /// executor count, too. If the number stays up, a loader or a computation hangs. (After an
@@ -67,7 +67,8 @@ pub struct Stats {
     /// already go on waiting.)
     pub loads_under_way: u64,
     /// Loads and reloads that brought nothing: the loader returned `None` or an error, panicked,
-    /// or was cancelled.
+    /// or was cancelled. A bulk load has failed if its loader returned an error, of one key or of
+    /// all.
     pub load_failures: u64,
     /// Time spent in loads and reloads, summed over all threads.
     pub load_time: Duration,

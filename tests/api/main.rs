@@ -8,8 +8,8 @@
 //!   the builder's closures; the ready-made policies.
 //! * [`clocks`], [`extremes`]: clocks that stand, jump or go back; the ends of all ranges.
 //! * [`loads`], [`load_joiners`]: loads, what overtakes them, and who joins them.
-//! * [`bulk_loading`], [`load_guards`], [`shared_outcomes`]: loads of several keys; loads by a
-//!   guard; loads that come to no value.
+//! * [`bulk_loading`], [`bulk_failures`]: loads of several keys, and of some that fail.
+//! * [`load_guards`], [`shared_outcomes`]: loads by a guard; loads that come to no value.
 //! * [`entry_api`]: the operations of a key's place.
 //! * [`replace_and_drain`], [`inspection`]: `replace` and `drain`; looks at the whole cache.
 //! * [`settings_at_run_time`], [`eviction_policies`], [`zero_lives`]: changes of bound and
@@ -27,6 +27,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod bulk_failures;
 mod bulk_loading;
 mod clearing;
 mod clocks;

@@ -1,6 +1,7 @@
 //! The cache for tasks: `cortado::future`.
 //!
 //! * [`hand`]: an executor that polls by hand, for the others.
+//! * [`bulk_loads`], [`bulk_failures`]: loads of many keys, and of some that fail.
 //! * [`cancel`], [`dropped_at_each_poll`]: futures that are dropped before they are ready.
 //! * [`chaos`]: random programs of both faces, with destructors that panic.
 //! * [`colliding_victims`]: entries whose hash a computed key has.
@@ -25,6 +26,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod bulk_failures;
 mod bulk_loads;
 mod cancel;
 mod chaos;

@@ -1,5 +1,6 @@
 //! Loads of many keys by one call of the loader.
 
+use super::made::{FirstError, Made, MadeByKey, Unasked};
 use crate::engine::Engine;
 use crate::engine::flights::{EnteredFlight, Flight, FlightGuard, FlightKind, LoadOutcome};
 use crate::engine::loads::{Begun, LoadTimer, Replaces, land_entry};
@@ -8,7 +9,7 @@ use crate::engine::step::{Step, block_until};
 use crate::entry::Entry;
 use crate::flight::board::spread;
 use crate::flight::cell::HasCell;
-use crate::loaded::{Absent, Loaded, NoValue, Reason};
+use crate::loaded::{Absent, Loaded, LoadedMany, NoValue, Reason};
 use crate::pool::OwnedDraft;
 use crate::primitives::{Arc, plain, seeded};
 use hashbrown::HashTable;
@@ -18,9 +19,6 @@ use std::time::Instant;
 
 /// Clones of the keys' values, in the order of the keys.
 pub type Answers<V> = Vec<Option<V>>;
-
-/// Pairs that a loader has made and was not asked for.
-pub type Unasked<K, V> = Vec<(K, Loaded<V>)>;
 
 /// One of the keys, in the order in which the caller gave them.
 pub enum Wanted<K, V> {
@@ -62,6 +60,11 @@ impl Missing {
             self.rounds = 0;
         }
         is_due
+    }
+
+    /// The positions of the keys.
+    pub fn positions(&self) -> impl Iterator<Item = usize> {
+        self.positions.iter().copied()
     }
 
     /// The load of the first key.
@@ -159,13 +162,6 @@ impl EnteredLoads {
     }
 }
 
-/// A value that a loader has made.
-enum Made<V> {
-    Unused(Loaded<V>),
-    /// The value of the key at this position.
-    UsedAt(usize),
-}
-
 /// Runs code on behalf of the owner of these loads, as one poll of it.
 pub fn polled<T>(own: &OwnLoads, run: impl FnOnce() -> T) -> T {
     let _mark = own.token().map(Frame::Poll).and_then(ReentrancyMark::push);
@@ -183,18 +179,21 @@ where
     /// those whose other load came to nothing.
     ///
     /// # Errors
-    /// If the loader returns one. Values that an earlier call of it has made stay.
-    pub fn load_many<E: Send + Sync + 'static, I: IntoIterator<Item = (K, Loaded<V>)>>(
+    /// If the loader fails for all that it is asked for, or else that of the first key that has
+    /// one. Values that the loader has made stay.
+    pub fn load_many<E, I>(
         &self,
         keys: impl IntoIterator<Item = K>,
-        mut loader: impl FnMut(&[&K]) -> Result<I, E>,
+        mut loader: impl FnMut(&[&K]) -> Result<LoadedMany<I>, E>,
         deadline: Option<Instant>,
     ) -> Result<Option<Answers<V>>, plain::Arc<E>>
     where
         V: Clone,
+        E: Send + Sync + 'static,
+        I: IntoIterator<Item = (K, Result<Loaded<V>, E>)>,
     {
         let mut wanted: Vec<_> = keys.into_iter().map(|key| self.want(key)).collect();
-        let mut missing = Missing::of(&wanted);
+        let (mut missing, mut failed) = (Missing::of(&wanted), FirstError::NONE);
         // Each round ends all loads of this call before it waits for another call's load. So calls
         // whose keys cross cannot wait for each other.
         loop {
@@ -202,15 +201,15 @@ where
             if !own.is_empty() {
                 let timer = LoadTimer::start(&self.core);
                 let made = polled(&own, || loader(&keys_of(&wanted, &own)));
-                match self.land_round(&mut wanted, own, timer, made) {
-                    Ok(unasked) => self.insert_unasked(unasked, deadline),
-                    Err(error) => {
-                        // Before the error is the return value: a panic of the destructors would
-                        // leak it.
-                        drop((wanted, other));
-                        return Err(error);
-                    }
+                let landed = self.land_round(&mut wanted, own, timer, made, &mut failed);
+                if let Some(unasked) = landed {
+                    self.insert_unasked(unasked, deadline);
                 }
+            }
+            if let Some(error) = failed.settled(missing.positions()) {
+                // Before the error is the return value: a panic of the destructors would leak it.
+                drop((wanted, other));
+                return Err(error);
             }
             match (other, deadline) {
                 (None, _) => break,
@@ -324,60 +323,65 @@ where
     }
 
     /// Commits what the loader has made of the keys of this call. The caller inserts the rest: it
-    /// may have to wait, and the loads of this call have ended then.
-    ///
-    /// # Errors
-    /// The loader's.
-    pub fn land_round<E: Send + Sync + 'static, I: IntoIterator<Item = (K, Loaded<V>)>>(
+    /// may have to wait, and the loads of this call have ended then. `None` if the loader has
+    /// failed for all keys; then those who wait load them themselves.
+    pub fn land_round<E, I>(
         &self,
         wanted: &mut [Wanted<K, V>],
         own: OwnLoads,
         timer: LoadTimer<'_>,
-        made: Result<I, E>,
-    ) -> Result<Unasked<K, V>, plain::Arc<E>> {
+        made: Result<LoadedMany<I>, E>,
+        failed: &mut FirstError<E>,
+    ) -> Option<Unasked<K, V>>
+    where
+        E: Send + Sync + 'static,
+        I: IntoIterator<Item = (K, Result<Loaded<V>, E>)>,
+    {
         let mut own = EnteredLoads::new(own);
-        // The iterator may be lazy: its code is the loader's.
-        let made = made.map(|made| self.by_hash(made));
-        timer.stop(&made);
-        let mut made = match made.map_err(plain::Arc::new) {
+        let LoadedMany { pairs, absent } = match made {
             Ok(made) => made,
             Err(error) => {
-                while let Some((_, flight)) = own.pop() {
-                    flight.land_with(|| Some(LoadOutcome::NoValue(error.share())));
-                }
-                return Err(error);
+                failed.note(0, plain::Arc::new(error));
+                return None;
             }
         };
+        // The iterator may be lazy: its code is the loader's.
+        let mut made = self.made_by_key(pairs);
+        timer.stop(&if made.has_failed() { Err(()) } else { Ok(()) });
         while let Some((position, flight)) = own.pop() {
-            self.land_one(wanted, position, flight, &mut made);
+            if let Some(error) = self.land_one(wanted, position, flight, &mut made, absent.as_ref())
+            {
+                failed.note(position, error);
+            }
         }
-        let unasked = made.into_iter().filter_map(|(key, made)| match made {
-            Made::Unused(loaded) => Some((key, loaded)),
-            Made::UsedAt(_) => None,
-        });
-        Ok(unasked.collect())
+        Some(made.into_unasked())
     }
 
-    /// Commits the value of one key, if the loader has made one.
-    fn land_one(
+    /// Commits the value of one key, if the loader has made one. Returns the key's error, if it has
+    /// failed.
+    fn land_one<E: Send + Sync + 'static>(
         &self,
         wanted: &mut [Wanted<K, V>],
         position: usize,
         flight: EnteredFlight,
-        made: &mut HashTable<(K, Made<V>)>,
-    ) {
+        made: &mut MadeByKey<K, V, E>,
+        absent: Option<&NoValue>,
+    ) -> Option<plain::Arc<E>> {
         let known = Wanted::Known(None);
         let Wanted::Missing(draft, _) = std::mem::replace(&mut wanted[position], known) else {
-            return;
+            return None;
         };
-        let hash = spread(draft.hash());
-        let Some((_, made)) = made.find_mut(hash, |(key, _)| key == draft.key()) else {
-            flight.land_with(|| Some(LoadOutcome::NoValue(NoValue::Absent)));
-            return;
+        let Some(made) = made.find(draft.hash(), draft.key()) else {
+            flight.land_with(|| absent.cloned().map(LoadOutcome::NoValue));
+            return None;
         };
-        let entry = match std::mem::replace(made, Made::UsedAt(position)) {
+        let entry = match made.take(position) {
             Made::Unused(loaded) => {
                 Some(self.land_value(draft, loaded, flight, &mut Replaces::none()))
+            }
+            Made::Failed(error) => {
+                flight.land_with(|| Some(LoadOutcome::NoValue(error.share())));
+                return Some(error);
             }
             // A key that is given twice, and whose first load was overtaken before the second.
             Made::UsedAt(other) => {
@@ -390,22 +394,7 @@ where
             }
         };
         wanted[position] = Wanted::Known(entry);
-    }
-
-    /// What a loader has made, to be looked up by key. Of several values of a key it is the last.
-    fn by_hash(&self, made: impl IntoIterator<Item = (K, Loaded<V>)>) -> HashTable<(K, Made<V>)> {
-        let mut table: HashTable<(K, Made<V>)> = HashTable::new();
-        for (key, value) in made {
-            let hash = spread(self.hash(&key));
-            let value = Made::Unused(value);
-            match table.find_mut(hash, |(other, _)| *other == key) {
-                Some((_, other)) => *other = value,
-                None => {
-                    table.insert_unique(hash, (key, value), |(key, _)| spread(self.hash(key)));
-                }
-            }
-        }
-        table
+        None
     }
 
     pub fn answers(&self, wanted: Vec<Wanted<K, V>>) -> Answers<V>

@@ -3,8 +3,10 @@
 mod clear;
 mod end;
 mod load_many;
+mod made;
 
-pub use load_many::{Answers, Missing, OwnLoads, Unasked, keys_of, polled};
+pub use load_many::{Answers, Missing, OwnLoads, keys_of, polled};
+pub use made::{FirstError, Unasked};
 mod ranking;
 mod retain;
 mod walk;

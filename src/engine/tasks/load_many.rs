@@ -2,10 +2,10 @@
 
 use super::drive::{FlightEnded, as_task, drive};
 use crate::engine::Engine;
-use crate::engine::bulk::{Answers, Missing, OwnLoads, Unasked, keys_of, polled};
+use crate::engine::bulk::{Answers, FirstError, Missing, OwnLoads, Unasked, keys_of, polled};
 use crate::engine::loads::LoadTimer;
 use crate::engine::reentrancy::{Frame, ReentrancyMark};
-use crate::loaded::Loaded;
+use crate::loaded::{Loaded, LoadedMany};
 use crate::primitives::plain::Arc;
 use crate::primitives::seeded;
 use std::future::{Future, poll_fn};
@@ -51,43 +51,42 @@ where
     /// nothing. Its caller waits for listeners.
     ///
     /// # Errors
-    /// If the loader returns one. Values that an earlier call of it has made stay.
+    /// As [`load_many`](Self::load_many).
     pub async fn load_many_async<E, I, F>(
         &self,
         keys: impl IntoIterator<Item = K>,
         mut loader: impl FnMut(&[&K]) -> F,
-        into_result: impl Fn(F::Output) -> Result<I, E>,
+        into_result: impl Fn(F::Output) -> Result<LoadedMany<I>, E>,
     ) -> (Result<Answers<V>, Arc<E>>, bool)
     where
         V: Clone,
         E: Send + Sync + 'static,
-        I: IntoIterator<Item = (K, Loaded<V>)>,
+        I: IntoIterator<Item = (K, Result<Loaded<V>, E>)>,
         F: Future,
     {
         let mut wanted: Vec<_> = as_task(|| keys.into_iter().map(|key| self.want(key)).collect());
         let (mut missing, mut wrote_nothing) = (Missing::of(&wanted), true);
+        let mut failed = FirstError::NONE;
         loop {
             let (own, other) = as_task(|| self.begin_round(&mut wanted, &mut missing));
             if !own.is_empty() {
                 let timer = LoadTimer::start(&self.core);
                 let mut round = Round { own, loading: None };
                 let (made, own) = round.run(|own| loader(&keys_of(&wanted, own))).await;
-                let landed =
-                    as_task(|| self.land_round(&mut wanted, own, timer, into_result(made)));
+                let landed = as_task(|| {
+                    self.land_round(&mut wanted, own, timer, into_result(made), &mut failed)
+                });
                 // Others may wait for what the loader's future holds.
                 drop(round);
-                match landed {
-                    Ok(unasked) => {
-                        wrote_nothing = false;
-                        self.insert_unasked_async(unasked).await;
-                    }
-                    Err(error) => {
-                        // Before the error is the return value: a panic of the destructors would
-                        // leak it.
-                        drop((wanted, other));
-                        return (Err(error), wrote_nothing);
-                    }
+                if let Some(unasked) = landed {
+                    wrote_nothing = false;
+                    self.insert_unasked_async(unasked).await;
                 }
+            }
+            if let Some(error) = failed.settled(missing.positions()) {
+                // Before the error is the return value: a panic of the destructors would leak it.
+                drop((wanted, other));
+                return (Err(error), wrote_nothing);
             }
             match other {
                 None => break,

@@ -1,0 +1,95 @@
+//! What a loader has made of many keys; and the error of a call of whose keys some have failed.
+
+use crate::engine::Engine;
+use crate::flight::board::spread;
+use crate::hash::Hash32;
+use crate::loaded::Loaded;
+use crate::primitives::plain::Arc;
+use hashbrown::HashTable;
+use std::hash::{BuildHasher, Hash};
+
+/// Pairs that a loader has made and was not asked for.
+pub type Unasked<K, V> = Vec<(K, Loaded<V>)>;
+
+/// What a loader has made of one key.
+pub enum Made<V, E> {
+    Unused(Loaded<V>),
+    /// The value of the key at this position.
+    UsedAt(usize),
+    Failed(Arc<E>),
+}
+
+impl<V, E> Made<V, E> {
+    /// Takes the value for the key at this position.
+    pub fn take(&mut self, position: usize) -> Self {
+        match self {
+            Self::Unused(_) => std::mem::replace(self, Self::UsedAt(position)),
+            Self::UsedAt(other) => Self::UsedAt(*other),
+            Self::Failed(error) => Self::Failed(Arc::clone(error)),
+        }
+    }
+}
+
+/// What a loader has made, to be looked up by key. Of several results of a key it is the last.
+pub struct MadeByKey<K, V, E>(HashTable<(K, Made<V, E>)>);
+
+impl<K: Eq, V, E> MadeByKey<K, V, E> {
+    pub fn find(&mut self, hash: Hash32, key: &K) -> Option<&mut Made<V, E>> {
+        self.0.find_mut(spread(hash), |(other, _)| other == key).map(|(_, made)| made)
+    }
+
+    pub fn has_failed(&self) -> bool {
+        self.0.iter().any(|(_, made)| matches!(made, Made::Failed(_)))
+    }
+
+    pub fn into_unasked(self) -> Unasked<K, V> {
+        let unasked = self.0.into_iter().filter_map(|(key, made)| match made {
+            Made::Unused(loaded) => Some((key, loaded)),
+            Made::UsedAt(_) | Made::Failed(_) => None,
+        });
+        unasked.collect()
+    }
+}
+
+impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
+    pub fn made_by_key<E>(
+        &self,
+        pairs: impl IntoIterator<Item = (K, Result<Loaded<V>, E>)>,
+    ) -> MadeByKey<K, V, E> {
+        let mut table: HashTable<(K, Made<V, E>)> = HashTable::new();
+        for (key, result) in pairs {
+            let hash = spread(self.hash(&key));
+            let made = result.map_or_else(|error| Made::Failed(Arc::new(error)), Made::Unused);
+            match table.find_mut(hash, |(other, _)| *other == key) {
+                Some((_, other)) => *other = made,
+                None => {
+                    table.insert_unique(hash, (key, made), |(key, _)| spread(self.hash(key)));
+                }
+            }
+        }
+        MadeByKey(table)
+    }
+}
+
+/// The error of the first key that has failed, in the order of the call's keys.
+pub struct FirstError<E>(Option<(usize, Arc<E>)>);
+
+impl<E> FirstError<E> {
+    pub const NONE: Self = Self(None);
+
+    /// Notes the error of the key at this position.
+    pub fn note(&mut self, position: usize, error: Arc<E>) {
+        if self.0.as_ref().is_none_or(|(first, _)| position < *first) {
+            self.0 = Some((position, error));
+        }
+    }
+
+    /// Takes out the error, unless the key at one of these positions may still have one before it.
+    pub fn settled(&mut self, mut missing: impl Iterator<Item = usize>) -> Option<Arc<E>> {
+        let first = self.0.as_ref()?.0;
+        if missing.any(|position| position < first) {
+            return None;
+        }
+        self.0.take().map(|(_, error)| error)
+    }
+}
