@@ -38,23 +38,26 @@ where
     /// A panic is caught and counted, and the listener is called for the next removal.
     ///
     /// ```
-    /// use cortado::future::{Cache, FutureExt};
+    /// use cortado::future::Cache;
     ///
     /// # pollster::block_on(async {
     /// let cache: Cache<u32, String> = Cache::builder()
-    ///     .async_eviction_listener(|key, value, cause| {
-    ///         async move { println!("{key}: {value} left: {cause}") }.boxed()
+    ///     .async_eviction_listener(|key, value, cause| async move {
+    ///         println!("{key}: {value} left: {cause}");
     ///     })
     ///     .build();
     /// cache.insert(1, "one".into()).await;
     /// cache.remove(&1).await;
     /// # });
     /// ```
-    pub fn async_eviction_listener<F>(mut self, listener: F) -> Self
+    pub fn async_eviction_listener<F, R>(mut self, listener: F) -> Self
     where
-        F: Fn(Arc<K>, V, RemovalCause) -> ListenerFuture + Send + Sync + 'static,
+        F: Fn(Arc<K>, V, RemovalCause) -> R + Send + Sync + 'static,
+        R: Future<Output = ()> + Send + 'static,
     {
-        let listener = Arc::new(AsyncListener::new(listener));
+        let boxing =
+            move |key, value, cause| -> ListenerFuture { Box::pin(listener(key, value, cause)) };
+        let listener = Arc::new(AsyncListener::new(boxing));
         let queue = Arc::clone(&listener);
         self.config.backlogs.push(Arc::clone(listener.backlog()));
         self.hooks.async_listeners.push(listener);

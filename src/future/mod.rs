@@ -148,8 +148,9 @@ impl<K, V, S> Cache<K, V, S> {
     }
 }
 
-/// Boxes futures, for listeners of
-/// [`async_eviction_listener`](CacheBuilder::async_eviction_listener).
+/// Boxes futures. A program that comes from moka has it in its `use` lines. No other program needs
+/// it: [`async_eviction_listener`](CacheBuilder::async_eviction_listener) takes any future. Beside
+/// the trait of this name in futures-util, `boxed` is ambiguous; then leave this one out.
 pub trait FutureExt: Future {
     /// Moves the future into a box.
     fn boxed<'a, T>(self) -> Pin<Box<dyn Future<Output = T> + Send + 'a>>

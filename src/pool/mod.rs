@@ -57,7 +57,8 @@
 //! While a thread holds a guard for long (it may have been preempted), removed nodes cannot be used
 //! again, and the pool grows far beyond its usual need. Therefore maintenance passes that leave no
 //! other work move ids from the lists to the *reserve*, whichever ids these are, while the lists
-//! have more than an eighth of the ids outside the reserve and more than eight blocks have. A pass
+//! have more than an eighth of the ids outside the reserve, more than eight blocks have, and more
+//! than 256 KiB. A pass
 //! run by a caller moves at most 128 ids.
 //!
 //! The reserve keeps its ids by *blocks* of neighbours: 256 nodes, or fewer if 256 would be 32 KiB

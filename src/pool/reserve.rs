@@ -19,8 +19,9 @@ pub const REFILL: usize = if cfg!(cortado_loom) { 2 } else { 64 };
 /// The limit of [`trim`](Reserve::trim), both for free ids outside the reserve and for ids in its
 /// incomplete blocks: one in this many of the ids outside the reserve, ...
 const IDLE_SHARE: usize = 8;
-/// ... or as many ids as this many blocks have, whichever is more.
+/// ... or as many ids as this many blocks have, but at most this many bytes; whichever is more.
 const IDLE_BLOCKS: usize = 8;
+const IDLE_BYTES: usize = 1 << 18;
 /// A call may give back one block for this many ids that it may move, rounded up, because giving
 /// back costs system time.
 const IDS_PER_BLOCK: usize = 64;
@@ -50,6 +51,8 @@ struct State {
 pub struct Reserve {
     /// log2 of the nodes in a block.
     bits: u32,
+    /// So many free ids are no surplus, however few others there are.
+    idle: usize,
     /// Number of ids in the reserve.
     len: AtomicUsize,
     state: Mutex<State>,
@@ -57,9 +60,11 @@ pub struct Reserve {
 
 impl Reserve {
     pub fn new(stride: usize) -> Self {
-        let bits = BLOCK_BYTES.saturating_sub(stride.ilog2());
+        let bits = BLOCK_BYTES.saturating_sub(stride.ilog2()).min(BLOCK_NODES);
+        let bits = if cfg!(cortado_loom) { 1 } else { bits };
         Self {
-            bits: if cfg!(cortado_loom) { 1 } else { bits.min(BLOCK_NODES) },
+            bits,
+            idle: (IDLE_BLOCKS << bits).min(IDLE_BYTES / stride),
             len: AtomicUsize::new(0),
             state: Mutex::new(State { partial: BTreeMap::new(), parked: BinaryHeap::new() }),
         }
@@ -138,10 +143,10 @@ impl Reserve {
     }
 
     /// Whether more ids are free outside the reserve, or are here in incomplete blocks, than
-    /// [`IDLE_SHARE`] and [`IDLE_BLOCKS`] allow.
+    /// [`IDLE_SHARE`], [`IDLE_BLOCKS`] and [`IDLE_BYTES`] allow.
     fn is_surplus(&self, state: &State, pool: &impl NodeMemory) -> bool {
         let (all, len, free) = (pool.handed_out(), self.len(), pool.free_len());
-        let limit = ((all - len.min(all)) / IDLE_SHARE).max(IDLE_BLOCKS << self.bits);
+        let limit = ((all - len.min(all)) / IDLE_SHARE).max(self.idle);
         let scattered = len.saturating_sub(state.parked.len() << self.bits);
         free > limit || (free > 0 && scattered > limit)
     }

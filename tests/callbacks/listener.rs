@@ -3,7 +3,7 @@
 use crate::common::audited::{Audited, audited, tasks_audited};
 use crate::common::{MINUTE, SECOND, TICK, Told, kept, must_end, yield_a_while};
 use cortado::RemovalCause::{self, Expired, Explicit, Replaced, Size};
-use cortado::{Cache, Clock, Op, Removed};
+use cortado::{Cache, Clock, EvictionPolicy, Op, Removed};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -368,4 +368,36 @@ fn a_listener_that_awaits_is_told_whatever_destructors_do() {
     (0..3).for_each(|_| sync.run_pending_tasks());
     pollster::block_on(cache.run_pending_tasks());
     assert_eq!((told.load(SeqCst), awaited.load(SeqCst)), (1, 1));
+}
+
+/// A listener puts back what was evicted, which evicts something else, for ever. A request delivers
+/// what waited when it began, and what its own passes cause.
+#[test]
+fn a_request_ends_where_a_listener_puts_back_what_was_evicted() {
+    const FUSE: u64 = 100_000;
+    let told = Arc::new(AtomicU64::new(0));
+    let slot: Arc<OnceLock<Cache<u64, u64>>> = Arc::default();
+    let (count, own) = (Arc::clone(&told), Arc::downgrade(&slot));
+    let builder = Cache::builder().max_capacity(100).eviction_policy(EvictionPolicy::lru());
+    let builder = builder.clock(Clock::manual().0).removal_listener(move |removed| {
+        // A request without an end ends by the fuse.
+        if removed.cause() == RemovalCause::Size
+            && count.fetch_add(1, SeqCst) < FUSE
+            && let Some(slot) = own.upgrade()
+            && let Some(cache) = slot.get()
+        {
+            cache.insert(*removed.key(), *removed.value());
+        }
+    });
+    let cache = builder.build();
+    let _ = slot.set(cache.clone());
+    (0..150).for_each(|key| cache.insert(key, key));
+    for _ in 0..3 {
+        let before = told.load(SeqCst);
+        cache.run_pending_tasks();
+        let caused = told.load(SeqCst) - before;
+        assert!(caused < 1000, "{caused} removals in one request");
+    }
+    drop(slot);
+    cache.close();
 }

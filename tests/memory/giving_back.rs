@@ -102,3 +102,29 @@ fn a_pass_looks_at_a_few_only() {
     assert_eq!(raw.parked(), 0);
     assert_eq!(raw.ids().count(), 60_000);
 }
+
+/// What stays at hand of large nodes is bounded in bytes.
+fn stays<const N: usize>() -> usize {
+    let cache: Cache<u32, [u8; N]> = Cache::builder().clock(Clock::manual().0).build();
+    (0..40).for_each(|key| cache.insert(key, [1; N]));
+    let made = cache.pool().ids().count();
+    cache.invalidate_all();
+    let begun = Instant::now();
+    // Another test's guard may have held it back.
+    while cache.run_pending_tasks_within(1000).reclamations > 0 {
+        assert!(begun.elapsed() < crate::common::HANG, "held back for ever");
+        std::thread::yield_now();
+    }
+    cache.run_pending_tasks();
+    cache.audit();
+    (made - cache.pool().parked()) * N
+}
+
+#[test]
+fn few_large_nodes_stay() {
+    // A test's stack is too small for these values.
+    let large = std::thread::Builder::new().stack_size(1 << 26);
+    let stays = || [stays::<40_000>(), stays::<100_000>(), stays::<500_000>()];
+    let stay = large.spawn(stays).expect("a thread").join().expect("no panic");
+    assert!(stay.iter().all(|bytes| *bytes <= 1 << 18), "{stay:?} bytes");
+}

@@ -8,6 +8,11 @@ use crate::engine::reentrancy;
 use crate::primitives::seeded;
 use std::time::Duration;
 
+/// A request waits for at most so many grace periods. Nodes that are dead when its work is done wait
+/// for one of two, and tables that the index has moved from for one more. (Without a bound, a
+/// listener that writes would keep the request for ever.)
+const MOST_GRACES: u32 = 4;
+
 /// What a budgeted [`run_pending_tasks`](crate::Cache::run_pending_tasks_within) left undone.
 ///
 /// ```
@@ -75,7 +80,7 @@ impl Core {
             // What waits already takes part of the limit.
             self.deliver_at_most(DeliveryBudget::ALL, tell);
         }
-        let mut excess = u64::MAX;
+        let (mut excess, mut graces) = (u64::MAX, MOST_GRACES);
         // Each pass takes out a portion of what was spilled before.
         let mut owed = self.spilled_writes();
         let mut is_exact = false;
@@ -96,7 +101,8 @@ impl Core {
                 few_units = None;
             }
             excess = left.excess;
-            self.deliver_at_most(DeliveryBudget::ALL, tell);
+            // A listener that writes causes more. Its writes are for later operations.
+            self.deliver_at_most(DeliveryBudget::of_units(self.notices.outbox.len()), tell);
             owed = owed.saturating_sub(self.spill_portion());
             let has_surplus = self.has_surplus();
             // A pass that leaves other work gives nothing back.
@@ -104,9 +110,10 @@ impl Core {
             if left.work || owed > 0 || !is_exact || (has_surplus && trims > 0) {
                 continue;
             }
-            if !self.hasten_grace(u32::MAX) {
+            if graces == 0 || !self.hasten_grace(u32::MAX) {
                 return;
             }
+            graces -= 1;
         }
     }
 
