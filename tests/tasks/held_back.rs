@@ -193,7 +193,7 @@ fn gated(gate: &Gate) -> (Shared, Arc<Mutex<Vec<u64>>>) {
                     cache.insert(*key + 100, 0).await;
                     cache.invalidate(&(*key + 100)).await;
                 }
-            }) as _
+            })
         };
         let builder = Cache::builder().record_stats(true);
         let builder = builder.async_eviction_listener(listener);
