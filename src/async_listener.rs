@@ -38,11 +38,12 @@ pub enum Share {
 }
 
 impl Share {
-    fn notices(self) -> u32 {
+    /// How many notices that are, if so many wait. (A listener may cause one for each of them.)
+    fn notices(self, waiting: usize) -> u32 {
         match self {
             Self::Reader => 1,
             Self::Writer { .. } => TURN,
-            Self::All => u32::MAX,
+            Self::All => u32::try_from(waiting).unwrap_or(u32::MAX),
         }
     }
 
@@ -148,11 +149,13 @@ impl<K: Clone, V: Clone> AsyncListener<K, V> {
     /// are in the queue than the limit allows, or relieves that task. Without a limit it does not
     /// wait.
     pub async fn drive(&self, share: Share) {
+        let begun = usize::from(self.has_begun.load(Ordering::Relaxed));
+        let most = share.notices(self.queue.len() + begun);
         let mut told = 0;
         // A cancelled driver may have left the future of its notice.
         while !self.queue.is_empty() || self.has_begun.load(Ordering::Relaxed) {
             if let Some(driver) = self.take_desk(share) {
-                if driver.tell(share, &mut told).await {
+                if driver.tell(share.limit(), most, &mut told).await {
                     return;
                 }
                 continue;
@@ -218,15 +221,15 @@ struct Driver<'a, K, V> {
 
 impl<K: Clone, V: Clone> Driver<'_, K, V> {
     /// Tells a share of what waits. Returns true if the rest is left to other operations.
-    async fn tell(mut self, share: Share, told: &mut u32) -> bool {
+    async fn tell(mut self, limit: Option<usize>, most: u32, told: &mut u32) -> bool {
         while self.begin() {
             let is_told = poll_fn(|context| self.poll(context)).await;
             let is_dropped = self.end();
             self.count(is_told && is_dropped);
             *told += 1;
             let backlog = self.listener.backlog.load(Ordering::Relaxed);
-            let goes_on = share.limit().is_some_and(|limit| backlog > limit);
-            if *told >= share.notices() && self.leaves(goes_on) {
+            let goes_on = limit.is_some_and(|limit| backlog > limit);
+            if *told >= most && self.leaves(goes_on) {
                 return true;
             }
             if (*told).is_multiple_of(TURN) {

@@ -10,9 +10,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     ///
     /// It applies recorded reads and writes, removes every entry that is due, evicts down to the
     /// capacity, sweeps after an `invalidate_all`, releases memory that no thread can be reading,
-    /// and delivers all notifications. (In a cache with a [receiver](crate::Builder::removals),
-    /// removals stay in the queue until they are received.) If another thread is delivering, that
-    /// one delivers the rest, and this call does not wait for its listener.
+    /// and delivers the notifications that wait or that this work causes. (In a cache with a
+    /// [receiver](crate::Builder::removals), removals stay in the queue until they are received.)
+    /// If another thread is delivering, that one delivers the rest, and this call does not wait for
+    /// its listener.
     ///
     /// No program has to call this: operations do the same work piece by piece, and so does the
     /// background thread of a [`scheduler`](crate::Builder::scheduler). The call serves tests, and
@@ -24,8 +25,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     ///
     /// *Blocking*: waits for a pass that is running, and takes as long as the work does.
     ///
-    /// *Callbacks*: the listener and destructors may run here. What they write may be left to the
-    /// next maintenance. A call from within them does the work, but leaves notifications and
+    /// *Callbacks*: the listener and destructors may run here. What they write, and the removals that
+    /// they cause, may be left to the next maintenance. So the call ends also where a listener puts
+    /// evicted entries back. A call from within them does the work, but leaves notifications and
     /// destructors to the outer call. A call from within a load, a computation or another
     /// callback leaves them to the end of the outermost of these.
     ///

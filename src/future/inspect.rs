@@ -64,7 +64,7 @@ where
     /// that awaits, that task awaits.
     pub async fn run_pending_tasks(&self) {
         as_task(|| self.cache.run_pending_tasks());
-        self.engine().announce_all_async().await;
+        self.engine().announce_waiting_async().await;
         self.tell_all().await;
     }
 

@@ -105,7 +105,8 @@ fn a_pass_looks_at_a_few_only() {
 
 /// What stays at hand of large nodes is bounded in bytes.
 fn stays<const N: usize>() -> usize {
-    let cache: Cache<u32, [u8; N]> = Cache::builder().clock(Clock::manual().0).build();
+    let builder = Cache::<u32, [u8; N]>::builder().clock(Clock::manual().0);
+    let cache = audited(builder.build());
     (0..40).for_each(|key| cache.insert(key, [1; N]));
     let made = cache.pool().ids().count();
     cache.invalidate_all();
@@ -116,7 +117,6 @@ fn stays<const N: usize>() -> usize {
         std::thread::yield_now();
     }
     cache.run_pending_tasks();
-    cache.audit();
     (made - cache.pool().parked()) * N
 }
 

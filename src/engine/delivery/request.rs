@@ -8,8 +8,8 @@ use crate::engine::reentrancy;
 use crate::primitives::seeded;
 use std::time::Duration;
 
-/// A request waits for at most so many grace periods. Nodes that are dead when its work is done wait
-/// for one of two, and tables that the index has moved from for one more. (Without a bound, a
+/// A request waits for at most so many grace periods. Nodes that are dead when its work is done
+/// wait for one of two, and tables that the index has moved from for one more. (Without a bound, a
 /// listener that writes would keep the request for ever.)
 const MOST_GRACES: u32 = 4;
 

@@ -50,17 +50,25 @@ impl<K, V, S> Engine<K, V, S> {
     /// [`announce_all`](Self::announce_all) does for a thread.
     pub async fn announce_all_async(&self) {
         let notices = &self.core.notices;
-        if notices.receiving.is_some() {
-            // A receiver takes its time, and may be in this very task.
-            let _mark = ReentrancyMark::push(Frame::Task);
-            self.deliver_at_most(DeliveryBudget::ALL);
-            return;
+        loop {
+            self.announce_waiting_async().await;
+            let is_received = notices.receiving.is_some();
+            if is_received || notices.outbox.is_idle() || reentrancy::is_in_user_code() {
+                return;
+            }
         }
-        while !notices.outbox.is_idle() && !reentrancy::is_in_user_code() {
-            self.another_delivers(|| !notices.outbox.is_delivering()).await;
-            let _mark = ReentrancyMark::push(Frame::Task);
-            self.deliver_at_most(DeliveryBudget::ALL);
+    }
+
+    /// Awaits what another thread is delivering, and delivers what waits then. What listeners cause
+    /// meanwhile is left to others.
+    pub async fn announce_waiting_async(&self) {
+        let outbox = &self.core.notices.outbox;
+        // A receiver takes its time, and may be in this very task.
+        if self.core.notices.receiving.is_none() && !reentrancy::is_in_user_code() {
+            self.another_delivers(|| !outbox.is_delivering()).await;
         }
+        let _mark = ReentrancyMark::push(Frame::Task);
+        self.deliver_at_most(DeliveryBudget::of_units(outbox.len()));
     }
 
     /// Waits until the receiver has taken out so many notices that at most `limit` wait, or is
