@@ -25,10 +25,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     ///
     /// *Blocking*: waits for a pass that is running, and takes as long as the work does.
     ///
-    /// *Callbacks*: the listener and destructors may run here. What they write, and the removals that
-    /// they cause, may be left to the next maintenance. So the call ends also where a listener puts
-    /// evicted entries back. A call from within them does the work, but leaves notifications and
-    /// destructors to the outer call. A call from within a load, a computation or another
+    /// *Callbacks*: the listener and destructors may run here. What they write, and the removals
+    /// that they cause, may be left to the next maintenance. So the call ends also where a listener
+    /// puts evicted entries back. A call from within them does the work, but leaves notifications
+    /// and destructors to the outer call. A call from within a load, a computation or another
     /// callback leaves them to the end of the outermost of these.
     ///
     /// ```

@@ -26,7 +26,8 @@ const OVERFLOWS: usize = 256;
 pub struct Retired {
     /// The number of tables and overflows. A hint: it tells when to take the lock.
     waiting: AtomicUsize,
-    state: Mutex<State>,
+    /// Made when it is needed: most caches retire nothing for long.
+    state: Mutex<Option<Box<State>>>,
 }
 
 #[derive(Debug, Default)]
@@ -64,6 +65,7 @@ impl Retired {
         }
         self.waiting.fetch_add(1, Relaxed);
         let mut state = self.state.lock();
+        let state = state.get_or_insert_default();
         state.overflows.push_back(Leaving { grace: next_grace(), what });
     }
 
@@ -76,16 +78,15 @@ impl Retired {
     pub unsafe fn retire_table(&self, what: NonNull<Table>) {
         self.waiting.fetch_add(1, Relaxed);
         let mut state = self.state.lock();
+        let state = state.get_or_insert_default();
         state.tables.push_back(Leaving { grace: next_grace(), what });
     }
 
     /// The number of tables. It is not known how much of their memory is left.
     pub fn tables(&self) -> usize {
-        if self.waiting.load(Relaxed) == 0 {
-            return 0;
-        }
         let state = self.state.lock();
-        state.tables.len() + usize::from(state.free.is_some())
+        let of = |state: &State| state.tables.len() + usize::from(state.free.is_some());
+        state.as_deref().map_or(0, of)
     }
 
     /// The first grace period that anything here waits for.
@@ -94,6 +95,7 @@ impl Retired {
             return None;
         }
         let state = self.state.lock();
+        let state = state.as_deref()?;
         let table = state.tables.front().map(|table| table.grace);
         let overflow = state.overflows.front().map(|overflow| overflow.grace);
         table.into_iter().chain(overflow).min()
@@ -105,7 +107,7 @@ impl Retired {
             return false;
         }
         let mut state = self.state.lock();
-        let state = &mut *state;
+        let Some(state) = state.as_deref_mut() else { return false };
         let mut overflows = 0;
         while overflows < OVERFLOWS
             && let Some(overflow) = Leaving::pop(&mut state.overflows)
@@ -137,7 +139,7 @@ impl Retired {
 impl Drop for Retired {
     /// The index is being dropped, so no thread is in any of it.
     fn drop(&mut self) {
-        let state = self.state.get_mut();
+        let Some(state) = self.state.get_mut() else { return };
         for Leaving { what, .. } in state.overflows.drain(..) {
             // SAFETY: rule 9: no thread can reach it (`&mut self`), and nothing else frees it.
             unsafe { what.free() };

@@ -8,7 +8,6 @@ use crate::hash::Hash32;
 use crate::links::NodeId;
 use crate::node::Generation;
 use crate::primitives::atomic::{AtomicU64, AtomicUsize, Ordering};
-use crate::primitives::guarded::GuardedU32;
 use crate::wheel::Wheel;
 use std::collections::VecDeque;
 
@@ -34,6 +33,8 @@ pub struct Maintenance {
     pub in_grace: Dead,
     /// Dead nodes whose grace period is over.
     pub reclaimable: Dead,
+    /// The weight of all dead nodes.
+    pub unreclaimed_weight: u64,
     /// Yields of writers since nodes were last reclaimed.
     pub yields: u32,
     /// The main region's victim that was prefetched last.
@@ -63,6 +64,7 @@ impl Maintenance {
             dead: Dead::default(),
             in_grace: Dead::default(),
             reclaimable: Dead::default(),
+            unreclaimed_weight: 0,
             yields: 0,
             prefetched: NodeId::NONE,
             events: Vec::new(),
@@ -171,12 +173,8 @@ pub struct Published {
     /// The first grace period that dead nodes, or what the index has retired, wait for;
     /// [`Grace::NEVER`] if nothing waits.
     grace: AtomicU64,
-    /// Dead nodes that the cache still has its count on, and their weight.
+    /// Dead nodes that the cache still has its count on.
     pub unreclaimed: AtomicUsize,
-    pub unreclaimed_weight: AtomicU64,
-    /// Consecutive runs of the scheduler that waited for a computation in vain. (It is here because
-    /// the scheduler writes it where it publishes.)
-    pub idle_runs: GuardedU32,
 }
 
 impl Published {
@@ -190,8 +188,6 @@ impl Published {
             last_advance: AtomicU64::new(now.raw()),
             grace: AtomicU64::new(Grace::NEVER.raw()),
             unreclaimed: AtomicUsize::new(0),
-            unreclaimed_weight: AtomicU64::new(0),
-            idle_runs: GuardedU32::new(0),
         }
     }
 

@@ -47,6 +47,8 @@ pub struct Upkeep {
     /// How many threads must have the maintenance lock. Unsynchronised hint. A stale value costs
     /// one superfluous or postponed pass.
     lock_waiters: GuardedU32,
+    /// Consecutive runs of the scheduler that waited for a computation in vain.
+    pub idle_runs: GuardedU32,
     pub state: Mutex<Maintenance>,
 }
 
@@ -96,6 +98,7 @@ impl Upkeep {
             status: DrainStatus::default(),
             state: Mutex::new(Maintenance::new(config, now)),
             lock_waiters: GuardedU32::new(0),
+            idle_runs: GuardedU32::new(0),
             published: Published::new(now),
             alarm: OnceLock::new(),
             scheduled: config.scheduled,

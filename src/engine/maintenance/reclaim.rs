@@ -58,15 +58,15 @@ impl Pass<'_> {
     }
 
     /// Counts the nodes that died in this pass, and has them wait for a grace period. Gives up nodes
-    /// whose grace period is over. Notes in `left` what is to follow. True if there are more to give
-    /// up.
+    /// whose grace period is over. Notes in `left` what is to follow. True if there are more to
+    /// give up.
     #[inline(never)]
     pub fn reclaim(&mut self, left: &mut Leftover) -> bool {
         let (core, died) = (self.core, self.died);
         let published = &core.upkeep.published;
         if died.count > 0 {
             published.unreclaimed.fetch_add(died.count, Ordering::Relaxed);
-            published.unreclaimed_weight.fetch_add(died.weight, Ordering::Relaxed);
+            self.state.unreclaimed_weight += died.weight;
             self.state.dead.wait_for(next_grace());
         }
         if self.state.in_grace.is_empty() {
@@ -133,7 +133,6 @@ impl Core {
         }
         let behind = self.unreclaimed() > BACKLOG;
         let most = added.max(if behind { MANY_DROPS } else { DROPS });
-        let published = &self.upkeep.published;
         let (mut given_up, mut weight) = (0, 0);
         while given_up < most
             && let Some(mut batch) = state.reclaimable.pop()
@@ -147,8 +146,8 @@ impl Core {
             }
         }
         state.yields = 0;
-        published.unreclaimed.fetch_sub(given_up, Ordering::Relaxed);
-        published.unreclaimed_weight.fetch_sub(weight, Ordering::Relaxed);
+        self.upkeep.published.unreclaimed.fetch_sub(given_up, Ordering::Relaxed);
+        state.unreclaimed_weight -= weight;
     }
 
     /// Takes one of the yields that are left, if guards hold many dead nodes back. False if they do

@@ -180,7 +180,7 @@ impl Core {
     /// How long to wait for a computation: a short time at first, then twice as long each time, up
     /// to [`LONGEST_DELAY`].
     fn back_off(&self) -> Duration {
-        let idle_runs = &self.upkeep.published.idle_runs;
+        let idle_runs = &self.upkeep.idle_runs;
         let runs = idle_runs.load(Ordering::Relaxed);
         idle_runs.store(runs.saturating_add(1), Ordering::Relaxed);
         let doublings = runs.saturating_sub(EAGER_RUNS).min(16);
@@ -234,7 +234,7 @@ impl Scheduled for Core {
             self.upkeep.wake_after(self.upkeep.published.grace());
         }
         if !left.blocked {
-            self.upkeep.published.idle_runs.store(0, Ordering::Relaxed);
+            self.upkeep.idle_runs.store(0, Ordering::Relaxed);
         }
         let soon = left.blocked.then(|| self.back_off());
         let mut due = self.until_due();
