@@ -101,20 +101,24 @@ pub const BATCH: usize = 248;
 
 /// Dead nodes, the oldest first, in batches of at most [`BATCH`].
 pub struct Dead {
-    batches: VecDeque<Vec<NodeId>>,
+    /// Made when it is needed: a small cache is to stay small.
+    batches: Option<Box<Batches>>,
     /// What they wait for. [`Grace::NEVER`] if there are none, or none of them was told.
     grace: Grace,
 }
 
+#[derive(Default)]
+struct Batches(VecDeque<Vec<NodeId>>);
+
 impl Default for Dead {
     fn default() -> Self {
-        Self { batches: VecDeque::new(), grace: Grace::NEVER }
+        Self { batches: None, grace: Grace::NEVER }
     }
 }
 
 impl Dead {
     pub fn is_empty(&self) -> bool {
-        self.batches.is_empty()
+        self.batches.as_ref().is_none_or(|batches| batches.0.is_empty())
     }
 
     pub fn grace(&self) -> Grace {
@@ -123,7 +127,8 @@ impl Dead {
 
     #[inline]
     pub fn push(&mut self, id: NodeId) {
-        match self.batches.back_mut().filter(|last| last.len() < BATCH) {
+        let last = self.batches.as_mut().and_then(|batches| batches.0.back_mut());
+        match last.filter(|last| last.len() < BATCH) {
             Some(last) => last.push(id),
             None => self.begin(id),
         }
@@ -135,7 +140,7 @@ impl Dead {
         // allocator.
         let mut batch = Vec::with_capacity(BATCH);
         batch.push(id);
-        self.batches.push_back(batch);
+        self.batches.get_or_insert_default().0.push_back(batch);
     }
 
     /// All of them wait for a grace period that is not before this one.
@@ -145,13 +150,15 @@ impl Dead {
 
     /// Takes over the nodes of `other`.
     pub fn append(&mut self, other: &mut Self) {
-        self.batches.append(&mut other.batches);
+        if let Some(others) = &mut other.batches {
+            self.batches.get_or_insert_default().0.append(&mut others.0);
+        }
         other.grace = Grace::NEVER;
     }
 
     /// Takes out the oldest batch.
     pub fn pop(&mut self) -> Option<Vec<NodeId>> {
-        self.batches.pop_front()
+        self.batches.as_mut()?.0.pop_front()
     }
 }
 

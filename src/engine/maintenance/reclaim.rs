@@ -57,9 +57,9 @@ impl Pass<'_> {
         }
     }
 
-    /// Counts the nodes that died in this pass, and has them wait for a grace period. Gives up nodes
-    /// whose grace period is over. Notes in `left` what is to follow. True if there are more to
-    /// give up.
+    /// Counts the nodes that died in this pass, and has them wait for a grace period. Gives up
+    /// nodes whose grace period is over. Notes in `left` what is to follow. True if there are more
+    /// to give up.
     #[inline(never)]
     pub fn reclaim(&mut self, left: &mut Leftover) -> bool {
         let (core, died) = (self.core, self.died);
