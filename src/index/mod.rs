@@ -73,15 +73,15 @@
 //!    * **Lock order:** a thread takes the lock of `Index::preparation` while it holds no other
 //!      lock of the index, and takes none under it. Memory is allocated, zeroed and freed under it.
 //!      The other locks are taken in this order: `Moving`, a bucket of the table, a bucket of the
-//!      next table, `Retired`. Only the helper holds two buckets. The holder of a bucket in the next table
-//!      waits for no lock, so no deadlock is possible.
+//!      next table, `Retired`. Only the helper holds two buckets. The holder of a bucket in the
+//!      next table waits for no lock, so no deadlock is possible.
 //!    * The helper may [skip](Patience::Skip) a bucket that another thread has locked. The bucket
 //!      stays as it is, and a later help moves it.
 //! 8. **Tables** are reached only through `current` and `next`, by threads that are pinned by
 //!    [`crate::epoch::pin`]. A table is retired once, after `current` has advanced past it. Its
-//!    `next` is retired later still. A retired table belongs to [`Retired`](retired::Retired), which
-//!    frees it after a grace period. So a reference that was obtained under a guard is valid as long
-//!    as the guard. Only the drop of the index frees tables without a grace period.
+//!    `next` is retired later still. A retired table belongs to [`Retired`](retired::Retired),
+//!    which frees it after a grace period. So a reference that was obtained under a guard is valid
+//!    as long as the guard. Only the drop of the index frees tables without a grace period.
 //! 9. **Overflow buckets** belong to their home bucket and are reached through it. Only two kinds
 //!    of threads may reach them:
 //!    * threads that have seen, under the pin they still hold, that the home bucket had not moved
@@ -92,8 +92,9 @@
 //!    pointer exchanged for null) by a holder of the lock while `OVERFLOWS` is not set; or with the
 //!    table. In the first two cases it is then retired, once, with the bucket unlocked, and freed
 //!    after a grace period. A thread that was pinned before may still be in the chain, and finds it
-//!    empty if it was taken off. Taking a chain off is a change: a search that has found a bucket of
-//!    the chain cannot lock. Nothing is put into the chain afterwards, not even under the same lock.
+//!    empty if it was taken off. Taking a chain off is a change: a search that has found a bucket
+//!    of the chain cannot lock. Nothing is put into the chain afterwards, not even under the same
+//!    lock.
 //! 10. **The memory of a table** is one allocation of zeros, in which the buckets begin at the
 //!     first cache line. All-zero is an empty bucket. The table's `Buckets` alone owns the memory.
 //! 11. **`OVERFLOWS` is not a hint.** It is set before an entry's id is put into the overflow, and

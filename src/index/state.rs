@@ -61,8 +61,9 @@ impl Index {
         moving.is_some_and(|moving| !moving.held.is_empty())
     }
 
-    /// Takes over an overflow that [`Locked::take_empty_overflow`](super::Locked::take_empty_overflow)
-    /// has returned. The caller must have unlocked the bucket.
+    /// Takes over an overflow that
+    /// [`Locked::take_empty_overflow`](super::Locked::take_empty_overflow) has returned. The caller
+    /// must have unlocked the bucket.
     pub fn retire_overflow(&self, overflow: EmptyOverflow) {
         self.root.retired.retire_overflow(overflow);
     }

@@ -72,8 +72,8 @@ impl Registration {
         self.wake_within(Duration::ZERO);
     }
 
-    /// Runs the client when `grace` is over. A client waits for one grace period at a time: while it
-    /// waits for one, this does nothing.
+    /// Runs the client when `grace` is over. A client waits for one grace period at a time: while
+    /// it waits for one, this does nothing.
     pub fn wake_after(&self, grace: Grace) {
         self.shared.wake_after(self.id, &self.armed, grace);
     }

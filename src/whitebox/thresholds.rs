@@ -1,6 +1,6 @@
 //! White-box tests of the thresholds that maintenance passes use, each just below and just above
-//! the threshold: the length of the policy's record period, and how many dead nodes one pass lets go
-//! of. The clock is manual and stands still unless
+//! the threshold: the length of the policy's record period, and how many dead nodes one pass lets
+//! go of. The clock is manual and stands still unless
 //! a test moves it. Each pass is one that a caller runs in passing.
 
 use super::alone;

@@ -22,11 +22,11 @@ use std::time::Duration;
 pub const QUIET: Nanos = Nanos::from_raw(1_000_000);
 /// Units of a pass that no caller runs beside its operation.
 pub const PATIENT_UNITS: u32 = 4096;
-/// A caller, beside its operation, and a run of the scheduler flush the epoch at most this often. Two
-/// flushes end a grace period. (A model needs no haste.)
+/// A caller, beside its operation, and a run of the scheduler flush the epoch at most this often.
+/// Two flushes end a grace period. (A model needs no haste.)
 const FEW_FLUSHES: u32 = if cfg!(cortado_loom) { 1 } else { 3 };
-/// After this many runs in which a computation is in the way, the scheduler looks half as often each
-/// time. Until then its runs follow each other by [`PASS_DELAY`].
+/// After this many runs in which a computation is in the way, the scheduler looks half as often
+/// each time. Until then its runs follow each other by [`PASS_DELAY`].
 const EAGER_RUNS: u32 = 4;
 /// How long dead nodes that no scheduler takes care of wait for an extra pass. Not less: a
 /// simulated clock may move by milliseconds between two operations.
