@@ -86,7 +86,7 @@ pub fn next_grace() -> Grace {
 pub fn advance(guard: &Guard) -> bool {
     let periods = periods();
     let word = periods.load(Ordering::Relaxed);
-    if word % 2 == 0
+    if word.is_multiple_of(2)
         && periods.compare_exchange(word, word + 1, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     {
         guard.defer(move || {

@@ -298,7 +298,7 @@ fn a_held_view_is_not_polled() {
     cache.insert(1, 2);
     // A pass of another test's thread may hold the lock for a moment; then there is more to do.
     let begun = std::time::Instant::now();
-    while core(&cache).run() != None || !core(&cache).waits_for_grace() {
+    while core(&cache).run().is_some() || !core(&cache).waits_for_grace() {
         assert!(begun.elapsed() < Duration::from_secs(30), "the cache wants to run again");
     }
     drop(view);
