@@ -29,8 +29,8 @@ pub(super) struct Waiting {
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Graces {
-    /// In the order of their coming. That is the order of their grace periods, but for clients that
-    /// came at the same time.
+    /// In the order of their coming. That is the order of their grace periods, but for clients
+    /// that came at the same time.
     waiting: VecDeque<Waiting>,
     vain_looks: u32,
     next_look: Timestamp,
