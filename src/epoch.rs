@@ -60,6 +60,12 @@ impl Grace {
         self.0
     }
 
+    /// Whether it is under way or over. A hint: it may be about to begin.
+    #[inline]
+    pub fn has_begun(self) -> bool {
+        periods().load(Ordering::Relaxed).div_ceil(2) >= self.0
+    }
+
     /// Whether every guard is gone that was held when [`next_grace`] returned this. Then all that
     /// was done under those guards happens before what the caller does next.
     #[inline]

@@ -59,12 +59,6 @@ impl Timestamp {
     pub const fn wrapping_since(self, earlier: Self) -> Nanos {
         Nanos(self.0.wrapping_sub(earlier.0))
     }
-
-    /// The time between two instants, whichever is earlier.
-    #[inline(always)]
-    pub const fn abs_diff(self, other: Self) -> Nanos {
-        Nanos(self.0.abs_diff(other.0))
-    }
 }
 
 /// The instant that much later. The sum must not overflow.

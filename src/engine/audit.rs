@@ -59,12 +59,10 @@ impl<K, V, S> Engine<K, V, S> {
             let acts_in_time = self.mode.renews() || meta.deadline() <= ended_at(end);
             ensure!(acts_in_time, "node {id}: a read would act after the end");
         }
-        // No node that is dead is left after the maintenance, but for those that guards protect.
-        let dead_weighs = state.unreclaimed_weight > 0;
-        ensure!(
-            !dead_weighs || core.unreclaimed() > 0,
-            "no node is dead, and they weigh something"
-        );
+        let dead = state.dead.iter().flat_map(|batch| &batch.ids);
+        let dead: u64 = dead.map(|&id| u64::from(core.pool.meta(id).weight())).sum();
+        let counted = state.unreclaimed_weight;
+        ensure!(dead == counted, "dead nodes weigh {dead}, counted {counted}");
         ensure!(weight == state.weight, "weight {weight}, counted {}", state.weight);
         ensure!(core.weight() == weight, "published weight {}, is {weight}", core.weight());
         ensure!(core.entries() == state.count, "published count {}", core.entries());

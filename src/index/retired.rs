@@ -24,16 +24,15 @@ const OVERFLOWS: usize = 256;
 /// the end of the cache.
 #[derive(Debug, Default)]
 pub struct Retired {
-    /// The number of tables and overflows. A hint: it tells when to take the lock.
-    waiting: AtomicUsize,
-    /// Made when it is needed: most caches retire nothing for long.
-    state: Mutex<Option<Box<State>>>,
+    /// The number of things in the state. A hint: it tells when to take the lock.
+    count: AtomicUsize,
+    state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    overflows: VecDeque<Leaving<EmptyOverflow>>,
-    tables: VecDeque<Leaving<NonNull<Table>>>,
+    /// What waits for its grace period, the oldest first.
+    waiting: VecDeque<Waiting>,
     /// A table that no thread is in any more. Its memory is given back.
     free: Option<Box<Table>>,
 }
@@ -42,31 +41,37 @@ struct State {
 // state, which any thread may free once the grace periods are over.
 unsafe impl Send for State {}
 
-/// Something that waits for a grace period.
 #[derive(Debug)]
-struct Leaving<T> {
+struct Waiting {
     grace: Grace,
-    what: T,
+    what: What,
 }
 
-impl<T> Leaving<T> {
-    /// Takes out the oldest of these, if its grace period is over.
-    fn pop(waiting: &mut VecDeque<Self>) -> Option<T> {
-        let is_over = waiting.front().is_some_and(|oldest| oldest.grace.is_over());
-        is_over.then(|| waiting.pop_front()).flatten().map(|oldest| oldest.what)
+#[derive(Debug)]
+enum What {
+    Overflow(EmptyOverflow),
+    /// Out of a box.
+    Table(NonNull<Table>),
+}
+
+impl State {
+    fn is_due(&self) -> bool {
+        self.waiting.front().is_some_and(|oldest| oldest.grace.is_over())
+    }
+
+    fn tables(&self) -> usize {
+        let is_table = |waiting: &&Waiting| matches!(waiting.what, What::Table(_));
+        self.waiting.iter().filter(is_table).count() + usize::from(self.free.is_some())
     }
 }
 
 impl Retired {
     /// Takes over an overflow that no bucket links to any more. The caller holds no bucket.
-    pub fn retire_overflow(&self, what: EmptyOverflow) {
+    pub fn retire_overflow(&self, overflow: EmptyOverflow) {
         if seeded("index-chain-without-grace") {
-            what.wipe();
+            overflow.wipe();
         }
-        self.waiting.fetch_add(1, Relaxed);
-        let mut state = self.state.lock();
-        let state = state.get_or_insert_default();
-        state.overflows.push_back(Leaving { grace: next_grace(), what });
+        self.push(What::Overflow(overflow));
     }
 
     /// Takes over a table that no link leads to any more.
@@ -75,78 +80,71 @@ impl Retired {
     ///
     /// The caller has taken the one link to the table away (rule 8). No reference to the table
     /// outlives the guards of now.
-    pub unsafe fn retire_table(&self, what: NonNull<Table>) {
-        self.waiting.fetch_add(1, Relaxed);
+    pub unsafe fn retire_table(&self, table: NonNull<Table>) {
+        self.push(What::Table(table));
+    }
+
+    fn push(&self, what: What) {
+        self.count.fetch_add(1, Relaxed);
         let mut state = self.state.lock();
-        let state = state.get_or_insert_default();
-        state.tables.push_back(Leaving { grace: next_grace(), what });
+        state.waiting.push_back(Waiting { grace: next_grace(), what });
     }
 
     /// The number of tables. It is not known how much of their memory is left.
     pub fn tables(&self) -> usize {
-        let state = self.state.lock();
-        let of = |state: &State| state.tables.len() + usize::from(state.free.is_some());
-        state.as_deref().map_or(0, of)
+        self.state.lock().tables()
     }
 
     /// The first grace period that anything here waits for.
     pub fn grace(&self) -> Option<Grace> {
-        if self.waiting.load(Relaxed) == 0 {
+        if self.count.load(Relaxed) == 0 {
             return None;
         }
-        let state = self.state.lock();
-        let state = state.as_deref()?;
-        let table = state.tables.front().map(|table| table.grace);
-        let overflow = state.overflows.front().map(|overflow| overflow.grace);
-        table.into_iter().chain(overflow).min()
+        self.state.lock().waiting.front().map(|oldest| oldest.grace)
     }
 
     /// Frees some overflows, and a piece of a table. Returns true if more could be freed.
     pub fn free(&self) -> bool {
-        if self.waiting.load(Relaxed) == 0 {
+        if self.count.load(Relaxed) == 0 {
             return false;
         }
         let mut state = self.state.lock();
-        let Some(state) = state.as_deref_mut() else { return false };
-        let mut overflows = 0;
-        while overflows < OVERFLOWS
-            && let Some(overflow) = Leaving::pop(&mut state.overflows)
-        {
-            // SAFETY: rule 9: the bucket no longer links to it, and every thread that was pinned
-            // then has dropped its guard.
-            unsafe { overflow.free() };
-            overflows += 1;
+        let mut freed = 0;
+        while state.free.is_none() && freed < OVERFLOWS && state.is_due() {
+            match state.waiting.pop_front().map(|oldest| oldest.what) {
+                // SAFETY: rule 9: the bucket no longer links to it, and every thread that was
+                // pinned then has dropped its guard.
+                Some(What::Overflow(overflow)) => unsafe { overflow.free() },
+                // SAFETY: rule 8: no link leads to the table, and every thread that was pinned when
+                // the last one was taken away has dropped its guard.
+                Some(What::Table(table)) => {
+                    state.free = Some(unsafe { Box::from_raw(table.as_ptr()) })
+                }
+                None => {}
+            }
+            freed += usize::from(state.free.is_none());
         }
-        if state.free.is_none() {
-            // SAFETY: rule 8: no link leads to the table, and every thread that was pinned when the
-            // last one was taken away has dropped its guard. The table came out of a box.
-            state.free = Leaving::pop(&mut state.tables)
-                .map(|table| unsafe { Box::from_raw(table.as_ptr()) });
-        }
-        let mut tables = 0;
         if let Some(table) = &mut state.free
             && !table.buckets.give_back(PIECE)
         {
             state.free = None;
-            tables = 1;
+            freed += 1;
         }
-        self.waiting.fetch_sub(overflows + tables, Relaxed);
-        let is_due = state.tables.front().is_some_and(|table| table.grace.is_over());
-        state.free.is_some() || is_due || overflows == OVERFLOWS
+        self.count.fetch_sub(freed, Relaxed);
+        state.free.is_some() || state.is_due()
     }
 }
 
 impl Drop for Retired {
     /// The index is being dropped, so no thread is in any of it.
     fn drop(&mut self) {
-        let Some(state) = self.state.get_mut() else { return };
-        for Leaving { what, .. } in state.overflows.drain(..) {
-            // SAFETY: rule 9: no thread can reach it (`&mut self`), and nothing else frees it.
-            unsafe { what.free() };
-        }
-        for Leaving { what, .. } in state.tables.drain(..) {
-            // SAFETY: rule 8: no thread can reach it (`&mut self`), and nothing else frees it.
-            drop(unsafe { Box::from_raw(what.as_ptr()) });
+        for Waiting { what, .. } in self.state.get_mut().waiting.drain(..) {
+            match what {
+                // SAFETY: rule 9: no thread can reach it (`&mut self`), and nothing else frees it.
+                What::Overflow(overflow) => unsafe { overflow.free() },
+                // SAFETY: rule 8: no thread can reach it (`&mut self`), and nothing else frees it.
+                What::Table(table) => drop(unsafe { Box::from_raw(table.as_ptr()) }),
+            }
         }
     }
 }

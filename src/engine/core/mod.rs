@@ -16,5 +16,5 @@ mod upkeep;
 pub use notices::Notice;
 pub use receiving::Receiving;
 pub use shared::{Core, Search};
-pub use state::{Maintenance, Sweep};
+pub use state::{Dead, Maintenance, Sweep};
 pub use upkeep::{PASS_DELAY, SLACK_SHARE};

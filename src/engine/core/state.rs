@@ -26,13 +26,8 @@ pub struct Maintenance {
     /// Victims that the policy has ever named.
     #[cfg(test)]
     pub victims_named: u64,
-    /// Dead nodes that wait for the grace period after that of `in_grace`. The cache still has its
-    /// counts on all dead nodes.
-    pub dead: Dead,
-    /// Dead nodes that wait for the first grace period that is not over.
-    pub in_grace: Dead,
-    /// Dead nodes whose grace period is over.
-    pub reclaimable: Dead,
+    /// Dead nodes, the oldest first. The cache still has its counts on them.
+    pub dead: VecDeque<Dead>,
     /// The weight of all dead nodes.
     pub unreclaimed_weight: u64,
     /// Yields of writers since nodes were last reclaimed.
@@ -61,9 +56,7 @@ impl Maintenance {
             evictions_in_period: 0,
             #[cfg(test)]
             victims_named: 0,
-            dead: Dead::default(),
-            in_grace: Dead::default(),
-            reclaimable: Dead::default(),
+            dead: VecDeque::new(),
             unreclaimed_weight: 0,
             yields: 0,
             prefetched: NodeId::NONE,
@@ -94,72 +87,11 @@ pub struct Sweep {
     pub cursor: Hash32,
 }
 
-/// Nodes in a batch of the dead. Its ids take less than 1,024 bytes: glibc's allocator merges all
-/// small free blocks whenever it is asked for as much or more. Batches of 256 made writes take 1.05
-/// to 1.18 times as long.
-pub const BATCH: usize = 248;
-
-/// Dead nodes, the oldest first, in batches of at most [`BATCH`].
+/// Dead nodes that wait for the same grace period, or for a pass after it.
 pub struct Dead {
-    /// Made when it is needed: a small cache is to stay small.
-    batches: Option<Box<Batches>>,
-    /// What they wait for. [`Grace::NEVER`] if there are none, or none of them was told.
-    grace: Grace,
-}
-
-#[derive(Default)]
-struct Batches(VecDeque<Vec<NodeId>>);
-
-impl Default for Dead {
-    fn default() -> Self {
-        Self { batches: None, grace: Grace::NEVER }
-    }
-}
-
-impl Dead {
-    pub fn is_empty(&self) -> bool {
-        self.batches.as_ref().is_none_or(|batches| batches.0.is_empty())
-    }
-
-    pub fn grace(&self) -> Grace {
-        self.grace
-    }
-
-    #[inline]
-    pub fn push(&mut self, id: NodeId) {
-        let last = self.batches.as_mut().and_then(|batches| batches.0.back_mut());
-        match last.filter(|last| last.len() < BATCH) {
-            Some(last) => last.push(id),
-            None => self.begin(id),
-        }
-    }
-
-    #[cold]
-    fn begin(&mut self, id: NodeId) {
-        // Full size at once: growing later may wait for a thread that was preempted inside the
-        // allocator.
-        let mut batch = Vec::with_capacity(BATCH);
-        batch.push(id);
-        self.batches.get_or_insert_default().0.push_back(batch);
-    }
-
-    /// All of them wait for a grace period that is not before this one.
-    pub fn wait_for(&mut self, grace: Grace) {
-        self.grace = if self.grace == Grace::NEVER { grace } else { self.grace.max(grace) };
-    }
-
-    /// Takes over the nodes of `other`.
-    pub fn append(&mut self, other: &mut Self) {
-        if let Some(others) = &mut other.batches {
-            self.batches.get_or_insert_default().0.append(&mut others.0);
-        }
-        other.grace = Grace::NEVER;
-    }
-
-    /// Takes out the oldest batch.
-    pub fn pop(&mut self) -> Option<Vec<NodeId>> {
-        self.batches.as_mut()?.0.pop_front()
-    }
+    pub ids: Vec<NodeId>,
+    /// [`Grace::NEVER`] during a pass that adds nodes.
+    pub grace: Grace,
 }
 
 /// The figures that passes publish. All of them are as of the last pass. They begin a cache line,

@@ -76,7 +76,6 @@ impl Core {
         self.hot.clear_pass_requests();
         let (died, skipped_busy, kept) = (Died::default(), false, false);
         let mut pass = Pass { core: self, state, guard, now, budget, died, skipped_busy, kept };
-        pass.end_graces();
         pass.follow_clock_back();
         let drained = pass.drain();
         // A drain that takes out nothing and leaves events has most likely met an event that its
