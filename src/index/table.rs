@@ -180,7 +180,8 @@ impl Drop for Table {
 pub struct Link(pub(super) Atomic<Table>);
 
 impl Link {
-    /// The table, if there is one. Acquire pairs with [`Link::install`] and [`Root::advance`].
+    /// The table, if there is one. Acquire pairs with [`Link::install`] and
+    /// [`Root::advance`](super::root::Root::advance).
     #[inline]
     pub fn get<'g>(&'g self, guard: &'g Guard) -> Option<&'g Table> {
         debug_assert!(

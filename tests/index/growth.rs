@@ -1,6 +1,6 @@
 //! Writers fill an unbounded cache: its index grows with them, on any number of hardware threads.
-//! (`CORTADO_STRIPES` makes the cache behave as on machines with more of them; `.ci/deep/stripes` runs
-//! this with 16.)
+//! (`CORTADO_STRIPES` makes the cache behave as on machines with more of them; `.ci/deep/stripes`
+//! runs this with 16.)
 
 use crate::common::audited::{Audited, audited};
 use crate::common::effort::share;
