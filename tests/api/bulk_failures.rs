@@ -3,30 +3,15 @@
 //! test knows that the caller has found the load.
 
 use crate::common::audited::{Audited, LoadingAudited, audited, loading_audited};
-use crate::common::fuse::{Borrowed, Key, Place, arm};
+use crate::common::fuse::{Borrowed, Key, joining};
 use crate::common::must_end;
 use cortado::{Cache, GuardResult, Loaded, Loader};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 type Loading = LoadingAudited<Key, u64, String>;
 type Shared = Result<u64, Arc<String>>;
-
-/// Runs `call` on another thread. Returns when that thread has found a load of its key.
-fn joining<C: Send + Sync + 'static, T: Send + 'static>(
-    cache: &Arc<C>,
-    call: impl FnOnce(&C) -> T + Send + 'static,
-) -> JoinHandle<T> {
-    let (cache, (found, finding)) = (Arc::clone(cache), channel());
-    let thread = std::thread::spawn(move || {
-        arm(Place::Eq, 1, move || found.send(()).unwrap());
-        call(&cache)
-    });
-    finding.recv().unwrap();
-    thread
-}
 
 fn keys(numbers: &[u64]) -> Vec<Key> {
     numbers.iter().copied().map(Key).collect()

@@ -2,7 +2,7 @@
 //! a load of its key compares keys: by that a test knows that the caller has found the load.
 
 use crate::common::audited::{Audited, audited};
-use crate::common::fuse::{Key, Place, arm};
+use crate::common::fuse::{Key, Place, arm, joining};
 use crate::common::must_end;
 use cortado::{Cache, Loaded};
 use std::sync::Arc;
@@ -15,20 +15,6 @@ type Loads = Arc<Audited<Key, u64>>;
 
 fn cache() -> Loads {
     Arc::new(audited(Cache::builder().max_capacity(100).record_stats(true).build()))
-}
-
-/// Runs `call` on another thread. Returns when that thread has found a load of the key.
-fn joining<T: Send + 'static>(
-    cache: &Loads,
-    call: impl FnOnce(&Loads) -> T + Send + 'static,
-) -> JoinHandle<T> {
-    let (cache, (found, finding)) = (Arc::clone(cache), channel());
-    let thread = std::thread::spawn(move || {
-        arm(Place::Eq, 1, move || found.send(()).unwrap());
-        call(&cache)
-    });
-    finding.recv().unwrap();
-    thread
 }
 
 /// A load that has begun. Its loader returns what it is sent.

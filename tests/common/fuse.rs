@@ -5,7 +5,9 @@ use cortado::{Builder, Cache, Clock, Equivalent, Expiry, RemovalCause, ToKey};
 use std::cell::RefCell;
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicIsize, AtomicU64, Ordering::SeqCst};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Where the cache calls the user's code.
@@ -103,6 +105,21 @@ std::thread_local! {
 pub fn arm(place: Place, nth: u32, then: impl FnOnce() + 'static) {
     let fuse = Fuse { place, left: nth, then: Box::new(then) };
     FUSE.with_borrow_mut(|slot| *slot = Some(fuse));
+}
+
+/// Runs `call` on another thread. Returns when that thread has found a load of its key: it compares
+/// keys then.
+pub fn joining<C: Send + Sync + 'static, T: Send + 'static>(
+    cache: &Arc<C>,
+    call: impl FnOnce(&C) -> T + Send + 'static,
+) -> JoinHandle<T> {
+    let (cache, (found, finding)) = (Arc::clone(cache), channel());
+    let thread = std::thread::spawn(move || {
+        arm(Place::Eq, 1, move || found.send(()).unwrap());
+        call(&cache)
+    });
+    finding.recv().unwrap();
+    thread
 }
 
 /// Takes the fuse out; false if it has blown.
