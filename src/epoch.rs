@@ -25,6 +25,7 @@
 //! The handle of a thread lives in a thread-local. A thread that pins while its locals are being
 //! destroyed gets a handle for that one guard.
 
+use crate::macros::number;
 use crate::primitives::atomic::Ordering;
 use crate::primitives::thread::LocalKey;
 use crate::primitives::{ordering_unless_seeded, seeded, thread_cells};
@@ -47,18 +48,11 @@ const VAIN_FLUSHES: u32 = if cfg!(cortado_loom) { 3 } else { 8 };
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct Grace(u64);
+number!(Grace(u64));
 
 impl Grace {
     /// Later than any grace period.
     pub const NEVER: Self = Self(u64::MAX);
-
-    pub const fn from_raw(raw: u64) -> Self {
-        Self(raw)
-    }
-
-    pub const fn raw(self) -> u64 {
-        self.0
-    }
 
     /// Whether it is under way or over. A hint: it may be about to begin.
     #[inline]

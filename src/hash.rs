@@ -1,6 +1,6 @@
 //! Folds the 64-bit hash of a `BuildHasher` to the 32 bits that the mechanisms work with.
 
-use std::fmt;
+use crate::macros::number;
 use std::hash::{BuildHasher, Hash};
 
 /// 2^64 divided by the golden ratio, as an odd number: the multiplier of Knuth's multiplicative
@@ -11,28 +11,11 @@ const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct Hash32(u32);
+number!(Hash32(u32));
 
 impl Hash32 {
     /// The least hash, at which a walk through all hashes begins.
     pub const FIRST: Self = Self(0);
-
-    /// The hash with these bits.
-    #[inline(always)]
-    pub const fn from_raw(bits: u32) -> Self {
-        Self(bits)
-    }
-
-    /// The bits of the hash.
-    #[inline(always)]
-    pub const fn raw(self) -> u32 {
-        self.0
-    }
-}
-
-impl fmt::LowerHex for Hash32 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
 }
 
 /// Hashes `key` and folds the result. Every input bit reaches both the top bits (which choose the

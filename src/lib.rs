@@ -238,32 +238,24 @@ mod readme {}
 /// Compiles the programs in the guide.
 #[cfg(doctest)]
 mod guide {
-    #[doc = include_str!("../docs/guide/lifetimes.md")]
-    mod lifetimes {}
-    #[doc = include_str!("../docs/guide/tokens.md")]
-    mod tokens {}
-    #[doc = include_str!("../docs/guide/dns.md")]
-    mod dns {}
-    #[doc = include_str!("../docs/guide/http.md")]
-    mod http {}
-    #[doc = include_str!("../docs/guide/refresh.md")]
-    mod refresh {}
-    #[doc = include_str!("../docs/guide/sessions.md")]
-    mod sessions {}
-    #[doc = include_str!("../docs/guide/idempotency.md")]
-    mod idempotency {}
-    #[doc = include_str!("../docs/guide/negative-caching.md")]
-    mod negative_caching {}
-    #[doc = include_str!("../docs/guide/weights.md")]
-    mod weights {}
-    #[doc = include_str!("../docs/guide/listeners.md")]
-    mod listeners {}
-    #[doc = include_str!("../docs/guide/metrics.md")]
-    mod metrics {}
-    #[doc = include_str!("../docs/guide/testing.md")]
-    mod testing {}
-    #[doc = include_str!("../docs/guide/async.md")]
-    mod tasks {}
+    macro_rules! pages {
+        ($($name:ident: $page:literal,)+) => { $(#[doc = include_str!($page)] mod $name {})+ };
+    }
+    pages! {
+        lifetimes: "../docs/guide/lifetimes.md",
+        tokens: "../docs/guide/tokens.md",
+        dns: "../docs/guide/dns.md",
+        http: "../docs/guide/http.md",
+        refresh: "../docs/guide/refresh.md",
+        sessions: "../docs/guide/sessions.md",
+        idempotency: "../docs/guide/idempotency.md",
+        negative_caching: "../docs/guide/negative-caching.md",
+        weights: "../docs/guide/weights.md",
+        listeners: "../docs/guide/listeners.md",
+        metrics: "../docs/guide/metrics.md",
+        testing: "../docs/guide/testing.md",
+        tasks: "../docs/guide/async.md",
+    }
 }
 
 /// Compiles the programs of the page about timers.
@@ -327,58 +319,17 @@ pub use ahash::RandomState;
 #[doc(hidden)]
 #[allow(missing_docs)]
 pub mod internals {
-    pub mod buffer {
-        pub use crate::buffer::*;
+    macro_rules! doors {
+        ($($room:ident)+) => { $(pub mod $room { pub use crate::$room::*; })+ };
     }
-    pub mod clock {
-        pub use crate::clock::*;
-    }
-    pub mod drain {
-        pub use crate::drain::*;
-    }
-    pub mod epoch {
-        pub use crate::epoch::*;
-    }
-    pub mod executor {
-        pub use crate::executor::*;
-    }
-    pub mod flight {
-        pub use crate::flight::*;
-    }
-    pub mod hash {
-        pub use crate::hash::*;
-    }
-    pub mod index {
-        pub use crate::index::*;
-    }
-    pub mod links {
-        pub use crate::links::*;
-    }
-    pub mod list {
-        pub use crate::list::*;
-    }
-    pub mod node {
-        pub use crate::node::*;
-    }
-    pub mod outbox {
-        pub use crate::outbox::*;
+    doors! {
+        buffer clock drain epoch executor flight hash index links list node outbox pool scheduler
+        sketch wheel
     }
     pub mod policy {
         pub use crate::eviction::*;
     }
-    pub mod pool {
-        pub use crate::pool::*;
-    }
-    pub mod scheduler {
-        pub use crate::scheduler::*;
-    }
-    pub mod sketch {
-        pub use crate::sketch::*;
-    }
     pub mod sync {
         pub use crate::primitives::*;
-    }
-    pub mod wheel {
-        pub use crate::wheel::*;
     }
 }

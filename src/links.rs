@@ -6,14 +6,15 @@
 //! atomics. So a stale id can cost hit rate but never memory safety, and no mechanism needs
 //! `unsafe`.
 
+use crate::macros::number;
 use crate::primitives::atomic::Ordering::Relaxed;
 use crate::primitives::guarded::GuardedU32;
-use std::fmt;
 
 /// The name of a node: its number in the pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct NodeId(u32);
+number!(NodeId(u32));
 
 impl NodeId {
     /// This id names no node. It is never handed out.
@@ -22,18 +23,6 @@ impl NodeId {
     /// The first reserved id. Ids at or above it never name a node; mechanisms may use them for
     /// list heads and marks.
     pub const FIRST_RESERVED: Self = Self(1 << 31);
-
-    /// The id with this number.
-    #[inline(always)]
-    pub const fn from_raw(number: u32) -> Self {
-        Self(number)
-    }
-
-    /// The number that the id is stored as.
-    #[inline(always)]
-    pub const fn raw(self) -> u32 {
-        self.0
-    }
 
     /// The number as an index, for a store that keeps its nodes in an array.
     #[inline(always)]
@@ -50,18 +39,6 @@ impl NodeId {
     #[inline(always)]
     pub fn may_name_node(self) -> bool {
         self != Self::NONE && self < Self::FIRST_RESERVED
-    }
-}
-
-impl fmt::Display for NodeId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl fmt::LowerHex for NodeId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
     }
 }
 

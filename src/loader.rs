@@ -394,17 +394,5 @@ impl<E> ReloadFailure<E> {
     }
 }
 
-/// A stored loader, as reloads use it.
-pub trait Reload<K, V>: Send + Sync {
-    /// # Errors
-    /// The reason why there is no new value.
-    fn reload(&self, key: &K, old: &V) -> Result<Reloaded<V>, NoValue>;
-}
-
-impl<K: 'static, V: 'static, E: Send + Sync + 'static> Reload<K, V>
-    for Arc<dyn Loader<K, V, Error = E>>
-{
-    fn reload(&self, key: &K, old: &V) -> Result<Reloaded<V>, NoValue> {
-        (**self).reload(key, old).map_err(|error| NoValue::Failed(Arc::new(error)))
-    }
-}
+/// A stored loader's reload, whose errors have no type.
+pub type Reload<K, V> = Arc<dyn Fn(&K, &V) -> Result<Reloaded<V>, NoValue> + Send + Sync>;

@@ -1,4 +1,5 @@
-//! Two macros for all rooms: what a recount finds, and what a type shows of itself.
+//! Macros for all rooms: what a recount finds, what a type shows of itself, and the word of a
+//! number that has a type of its own.
 
 /// Returns an error with this message from a recount if an invariant does not hold.
 macro_rules! ensure {
@@ -30,3 +31,33 @@ macro_rules! debug_fields {
     };
 }
 pub(crate) use debug_fields;
+
+/// Gives a type that tells one kind of number from others its word: `number!(NodeId(u32));`
+macro_rules! number {
+    ($name:ident($word:ty)) => {
+        impl $name {
+            #[inline(always)]
+            pub const fn from_raw(word: $word) -> Self {
+                Self(word)
+            }
+
+            #[inline(always)]
+            pub const fn raw(self) -> $word {
+                self.0
+            }
+        }
+
+        impl ::std::fmt::Display for $name {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl ::std::fmt::LowerHex for $name {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+pub(crate) use number;

@@ -39,6 +39,7 @@
 use crate::clock::{INSTANT, NEVER, Timestamp};
 use crate::hash::Hash32;
 use crate::links::Links;
+use crate::macros::number;
 use crate::primitives::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use crate::primitives::guarded::{GuardedU32, GuardedU64};
 use crate::primitives::seeded;
@@ -83,20 +84,11 @@ pub const GENERATIONS: u64 = 1 << 14;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct Generation(u64);
+number!(Generation(u64));
 
 impl Generation {
     /// The generation of a new cache.
     pub const FIRST: Self = Self(0);
-
-    #[inline(always)]
-    pub const fn from_raw(number: u64) -> Self {
-        Self(number)
-    }
-
-    #[inline(always)]
-    pub const fn raw(self) -> u64 {
-        self.0
-    }
 
     /// The generation before this one. The first one comes before itself.
     #[must_use]
@@ -124,7 +116,7 @@ pub const NO_PERIOD: u8 = 0;
 const MAX_REFS: u32 = u32::MAX / 2;
 
 /// The fixed part of a node. It has 48 bytes, so that a small key and value complete a cache line.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Meta {
     deadline: AtomicU64,
     created: GuardedU64,
@@ -141,21 +133,6 @@ pub struct Meta {
 }
 
 impl Meta {
-    pub fn new() -> Self {
-        Self {
-            deadline: AtomicU64::new(GONE.raw()),
-            created: GuardedU64::new(0),
-            timer: Links::default(),
-            queue: Links::default(),
-            hash: GuardedU32::new(0),
-            weight: GuardedU32::new(0),
-            refs: AtomicU32::new(0),
-            record_period: AtomicU8::new(NO_PERIOD),
-            state: AtomicU8::new(0),
-            generation: AtomicU16::new(0),
-        }
-    }
-
     /// Starts a life with one count, held by the caller, and with neither key nor value.
     pub fn begin(&self, hash: Hash32) {
         self.deadline.store(GONE.raw(), Ordering::Relaxed);

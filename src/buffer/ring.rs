@@ -98,7 +98,7 @@ impl Account {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Slot {
     event: AtomicU64,
     weight: AtomicU32,
@@ -107,8 +107,7 @@ struct Slot {
 type Segment = Box<[Slot]>;
 
 fn new_segment(slots: usize) -> Segment {
-    let slot = |_| Slot { event: AtomicU64::new(0), weight: AtomicU32::new(0) };
-    (0..slots.min(SEGMENT)).map(slot).collect()
+    (0..slots.min(SEGMENT)).map(|_| Slot::default()).collect()
 }
 
 /// A ring of at most so many segments, a power of two; see the [module](self).

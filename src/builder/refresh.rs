@@ -3,6 +3,7 @@
 use super::Builder;
 use crate::cache::{Cache, LoadingCache};
 use crate::error::BuildError;
+use crate::loaded::NoValue;
 use crate::loader::Loader;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
@@ -219,7 +220,10 @@ where
         S: BuildHasher + Send + Sync + 'static,
     {
         let loader: Arc<dyn Loader<K, V, Error = L::Error>> = Arc::new(loader);
-        self.hooks.loader = Some(Arc::new(Arc::clone(&loader)));
+        let reload = Arc::clone(&loader);
+        self.hooks.loader = Some(Arc::new(move |key: &K, old: &V| {
+            reload.reload(key, old).map_err(|error| NoValue::Failed(Arc::new(error)))
+        }));
         let engine = self.with_loader().into_engine(hasher)?;
         engine.start_reloads();
         Ok(LoadingCache::new(Cache::from_engine(engine), loader))

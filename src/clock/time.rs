@@ -1,6 +1,6 @@
 //! Instants and lengths of time, in nanoseconds. Both are numbers of 64 bits, and cost no more.
 
-use std::fmt;
+use crate::macros::number;
 use std::ops::{Add, Div, Sub};
 use std::time::Duration;
 
@@ -10,23 +10,15 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct Timestamp(u64);
+number!(Timestamp(u64));
 
 /// A length of time in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct Nanos(u64);
+number!(Nanos(u64));
 
 impl Timestamp {
-    #[inline(always)]
-    pub const fn from_raw(nanos: u64) -> Self {
-        Self(nanos)
-    }
-
-    #[inline(always)]
-    pub const fn raw(self) -> u64 {
-        self.0
-    }
-
     /// The instant `by` later, but no later than the last number.
     #[inline(always)]
     #[must_use]
@@ -89,16 +81,6 @@ impl Nanos {
     pub const FOREVER: Self = Self(u64::MAX);
 
     #[inline(always)]
-    pub const fn from_raw(nanos: u64) -> Self {
-        Self(nanos)
-    }
-
-    #[inline(always)]
-    pub const fn raw(self) -> u64 {
-        self.0
-    }
-
-    #[inline(always)]
     pub const fn to_duration(self) -> Duration {
         Duration::from_nanos(self.0)
     }
@@ -128,16 +110,4 @@ impl Div<u64> for Nanos {
 pub fn nanos(duration: Duration) -> Nanos {
     let whole = duration.as_secs().saturating_mul(1_000_000_000);
     Nanos(whole.saturating_add(u64::from(duration.subsec_nanos())))
-}
-
-impl fmt::Display for Timestamp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl fmt::Display for Nanos {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
 }

@@ -53,32 +53,23 @@ impl<K, V, S> Engine<K, V, S> {
         hash: Hash32,
         key: &Q,
     ) -> Step<Clearance<'static>> {
-        match self.flight_of(hash, key) {
-            (version, None) => Step::Done(Clearance::Seen(version)),
-            (_, Some(flight)) if flight.kind() == FlightKind::Exclusive => Step::Wait(flight),
-            (version, Some(load)) => {
-                load.overtake();
-                Step::Done(Clearance::Seen(version))
-            }
-        }
+        self.clearance((hash, key), |_| true)
     }
 
-    /// Before a change of the entry's lifetime: waits for a computation of the key, leaves a load
-    /// of it alone. If the change ends the entry, it is a removal, which overtakes a reload. The
-    /// caller must hold no epoch guard.
-    pub fn clearance_for_lifetime<Q: Equivalent<K> + ?Sized>(
+    /// Waits for a computation of the key. Overtakes another flight of it if `overtakes` says so,
+    /// else leaves it alone. The caller must hold no epoch guard.
+    pub fn clearance<Q: Equivalent<K> + ?Sized>(
         &self,
         (hash, key): (Hash32, &Q),
-        ends: impl FnOnce() -> bool,
+        overtakes: impl FnOnce(FlightKind) -> bool,
     ) -> Step<Clearance<'static>> {
-        match self.flight_of(hash, key) {
-            (_, Some(flight)) if flight.kind() == FlightKind::Exclusive => Step::Wait(flight),
-            (version, Some(reload)) if reload.kind() == FlightKind::Reload && ends() => {
-                reload.overtake();
-                Step::Done(Clearance::Seen(version))
-            }
-            (version, _) => Step::Done(Clearance::Seen(version)),
+        let (version, flight) = self.flight_of(hash, key);
+        match flight {
+            Some(flight) if flight.kind() == FlightKind::Exclusive => return Err(flight),
+            Some(flight) if overtakes(flight.kind()) => flight.overtake(),
+            _ => {}
         }
+        Ok(Clearance::Seen(version))
     }
 
     /// Searches for a write of the key and attempts it, until it is done or has to wait.
@@ -106,14 +97,11 @@ impl<K, V, S> Engine<K, V, S> {
                     if let Some((event, now)) = event {
                         self.core.write_event(event, 0, now);
                     }
-                    return Step::Done(done);
+                    return Ok(done);
                 }
                 Err(Obstacle::Flight) => {
                     drop(guard);
-                    match get_clearance() {
-                        Step::Wait(flight) => return Step::Wait(flight),
-                        Step::Done(seen) => *clearance = seen,
-                    }
+                    *clearance = get_clearance()?;
                 }
                 Err(_) => exact = true,
             }
@@ -145,12 +133,12 @@ impl<K, V, S> Engine<K, V, S> {
         loop {
             match self.flight_of(hash, key) {
                 (_, Some(other)) if self.core.dismiss_overtaken(hash, &other, on_load) => {}
-                (_, Some(other)) => return Step::Wait(other),
+                (_, Some(other)) => return Err(other),
                 (seen, None) => {
                     if let Some(guard) =
                         self.core.register((FlightKind::Exclusive, None), share(), seen)
                     {
-                        return Step::Done(guard);
+                        return Ok(guard);
                     }
                 }
             }
@@ -194,11 +182,7 @@ impl Core {
     }
 }
 
-impl<K, V, S> Engine<K, V, S>
-where
-    K: Hash + Eq,
-    S: BuildHasher,
-{
+impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     /// The key's living entry, and the generation that was current at that moment. The caller's
     /// flight must be registered: every write that locked the bucket before this call has ended,
     /// and every later one sees the flight.

@@ -42,6 +42,7 @@ fn drop_errors(failed: impl IntoIterator<Item = Failed>) {
 }
 
 /// See the [module](self).
+#[derive(Default)]
 pub struct Failures {
     table: Mutex<Table>,
     /// The number of records. Relaxed: whoever gives an id to a node has got it from the thread
@@ -50,11 +51,6 @@ pub struct Failures {
 }
 
 impl Failures {
-    pub fn new() -> Self {
-        let table = Table { next_cleaning: FIRST_CLEANING, ..Table::default() };
-        Self { table: Mutex::new(table), len: AtomicUsize::new(0) }
-    }
-
     /// Notes a failure of a node on which the caller has a count. `is_there` says whether a node is
     /// still in the cache; it must not run user code.
     pub fn note(
@@ -130,7 +126,7 @@ mod tests {
 
     #[test]
     fn records_of_nodes_that_are_gone_do_not_pile_up() {
-        let failures = Failures::new();
+        let failures = Failures::default();
         let looks = Cell::new(0);
         for n in 1..100_000 {
             failures.note(NodeId::from_raw(n), (None, NOW), &|id| {
@@ -145,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_record_is_of_one_life_of_a_node() {
-        let failures = Failures::new();
+        let failures = Failures::default();
         let id = NodeId::from_raw(1);
         let times = || failures.of(id).map(|failed| failed.times);
         for n in 1..4 {

@@ -96,20 +96,12 @@ impl Flight {
         self.call.unwrap_or_else(|| FlightToken::of(self))
     }
 
-    /// Blocks until the flight has ended.
+    /// Blocks until the flight has ended, or until `deadline`, if there is one. Returns whether it
+    /// has ended.
     ///
     /// # Panics
     /// As [`assert_not_own`](Self::assert_not_own).
-    pub fn wait(&self) {
-        self.assert_not_own();
-        let _ = self.cell.wait();
-    }
-
-    /// Blocks until the flight has ended, or until `deadline`. Returns whether it has ended.
-    ///
-    /// # Panics
-    /// As [`assert_not_own`](Self::assert_not_own).
-    pub fn wait_until(&self, deadline: Instant) -> bool {
+    pub fn wait_until(&self, deadline: Option<Instant>) -> bool {
         self.assert_not_own();
         self.cell.wait_until(deadline)
     }

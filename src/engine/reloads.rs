@@ -36,12 +36,10 @@ use std::time::{Duration, Instant};
 /// Says how long after a write an entry is stale.
 pub type RefreshPolicy<K, V> = Box<dyn Fn(&K, &V, Instant) -> Option<Duration> + Send + Sync>;
 
-/// Starts reloads by a stored loader. It must not keep the cache.
-pub trait Start<K, V>: Send + Sync {
-    /// Runs the reload inline, and returns the entry of the value that it brought or found not
-    /// modified, if it did. Or hands it to the executor.
-    fn start(&self, reloading: Reloading) -> Option<Entry<K, V>>;
-}
+/// Starts reloads by a stored loader. It must not keep the cache. Runs the reload inline, and
+/// returns the entry of the value that it brought or found not modified, if it did. Or hands it to
+/// the executor.
+pub type Start<K, V> = Box<dyn Fn(Reloading) -> Option<Entry<K, V>> + Send + Sync>;
 
 /// See the [module](self).
 pub struct Reloads {
@@ -54,8 +52,8 @@ pub struct Reloads {
 pub struct TypedReloads<K, V> {
     reloads: Reloads,
     pub policy: Option<RefreshPolicy<K, V>>,
-    pub loader: Option<plain::Arc<dyn Reload<K, V>>>,
-    starter: plain::OnceLock<plain::Arc<dyn Start<K, V>>>,
+    pub loader: Option<Reload<K, V>>,
+    starter: plain::OnceLock<Start<K, V>>,
 }
 
 impl<K, V> Deref for TypedReloads<K, V> {
@@ -70,14 +68,14 @@ impl<K, V> TypedReloads<K, V> {
     pub fn new(
         settings: RefreshSettings,
         policy: Option<RefreshPolicy<K, V>>,
-        loader: Option<plain::Arc<dyn Reload<K, V>>>,
+        loader: Option<Reload<K, V>>,
     ) -> Self {
         let (reloads, starter) = (Reloads::new(settings), plain::OnceLock::new());
         Self { reloads, policy, loader, starter }
     }
 
     /// Sets what starts reloads. From then on reads trigger them.
-    pub fn set_starter(&self, starter: plain::Arc<dyn Start<K, V>>) {
+    pub fn set_starter(&self, starter: Start<K, V>) {
         let _ = self.starter.set(starter);
     }
 
@@ -91,7 +89,7 @@ impl<K, V> TypedReloads<K, V> {
     /// that has not ended means that the next one comes after the retry delay.
     pub fn start(&self, mut reloading: Reloading) -> Option<Entry<K, V>> {
         reloading.taken.next = Next::Later;
-        self.starter.get()?.start(reloading)
+        self.starter.get()?(reloading)
     }
 }
 
@@ -178,7 +176,7 @@ impl Reloads {
                 skipped: AtomicU64::new(0),
                 waiters: Waiters::new(),
             }),
-            failures: Failures::new(),
+            failures: Failures::default(),
         }
     }
 

@@ -11,26 +11,18 @@ use super::flights::{Flight, FlightGuard};
 use crate::primitives::Arc;
 use std::time::Instant;
 
-/// Whether an operation has ended.
-#[must_use = "the operation goes on unless this is `Done`"]
-pub enum Step<T> {
-    /// The operation has ended. Whatever it had to commit is committed.
-    Done(T),
-    /// Nothing is committed. The next step follows when this flight has ended.
-    Wait(Arc<Flight>),
-}
+/// Whether an operation has ended: if so, whatever it had to commit is committed.
+///
+/// # Errors
+/// Nothing is committed. The next step follows when this flight has ended.
+pub type Step<T> = Result<T, Arc<Flight>>;
 
 /// Runs the steps of an operation and blocks this thread between them.
 ///
 /// # Panics
 /// If an operation would wait for a flight whose owner is further up on this thread's stack.
-pub fn block_on<T>(mut step: impl FnMut() -> Step<T>) -> T {
-    loop {
-        match step() {
-            Step::Done(result) => return result,
-            Step::Wait(flight) => flight.wait(),
-        }
-    }
+pub fn block_on<T>(step: impl FnMut() -> Step<T>) -> T {
+    block_until(None, step).expect("there is no deadline")
 }
 
 /// [`block_on`] that gives up at `deadline`, if there is one: it returns `None`, with no commit.
@@ -39,11 +31,10 @@ pub fn block_on<T>(mut step: impl FnMut() -> Step<T>) -> T {
 /// As [`block_on`].
 pub fn block_until<T>(deadline: Option<Instant>, mut step: impl FnMut() -> Step<T>) -> Option<T> {
     loop {
-        match (step(), deadline) {
-            (Step::Done(result), _) => return Some(result),
-            (Step::Wait(flight), None) => flight.wait(),
-            (Step::Wait(flight), Some(deadline)) if flight.wait_until(deadline) => {}
-            (Step::Wait(_), Some(_)) => return None,
+        match step() {
+            Ok(result) => return Some(result),
+            Err(flight) if flight.wait_until(deadline) => {}
+            Err(_) => return None,
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::primitives::{self, seeded};
 #[cfg(all(feature = "tokio", not(cortado_loom)))]
 use crate::scheduler::TaskRegistration;
 #[cfg(not(cortado_loom))]
-use crate::scheduler::{Alarm, Scheduled, Scheduler};
+use crate::scheduler::{Scheduled, Scheduler};
 use crate::stats::Stats;
 use std::any::Any;
 use std::future::Future;
@@ -69,7 +69,7 @@ pub struct Hooks<K, V> {
     pub listeners: Vec<Listener<K, V>>,
     pub async_listeners: Vec<Arc<dyn Tell>>,
     pub refresh: Option<RefreshPolicy<K, V>>,
-    pub loader: Option<Arc<dyn Reload<K, V>>>,
+    pub loader: Option<Reload<K, V>>,
 }
 
 /// Everything behind the one `Arc` of a [`Cache`](crate::Cache).
@@ -180,11 +180,11 @@ fn set_alarm(core: &Arc<Core>, clock: &Clock) -> std::io::Result<()> {
     let client = Arc::downgrade(core) as Weak<dyn Scheduled>;
     #[cfg(feature = "tokio")]
     if let Some(time) = clock.runtime() {
-        core.set_alarm(Alarm::Task(TaskRegistration::spawn(time.clone(), client)));
+        core.set_alarm(Box::new(TaskRegistration::spawn(time.clone(), client)));
         return Ok(());
     }
     let _any_other = clock;
-    core.set_alarm(Alarm::Thread(Scheduler::global().register(client)?));
+    core.set_alarm(Box::new(Scheduler::global().register(client)?));
     Ok(())
 }
 

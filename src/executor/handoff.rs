@@ -82,12 +82,6 @@ pub struct Handoff {
     word: Arc<AtomicU32>,
 }
 
-impl Default for Handoff {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Handoff {
     /// Creates an idle hand-off.
     pub fn new() -> Self {

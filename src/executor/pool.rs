@@ -28,12 +28,6 @@ pub struct Workers {
     shared: Arc<Shared>,
 }
 
-impl Default for Workers {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Workers {
     /// Creates separate workers, which have no thread yet.
     pub fn new() -> Self {

@@ -61,6 +61,7 @@ pub struct Counts {
     pub wake_ups: u64,
 }
 
+#[derive(Default)]
 struct State {
     /// The waiting jobs, and since when each waits.
     jobs: VecDeque<(Instant, Job)>,
@@ -90,18 +91,7 @@ enum Next {
 
 impl State {
     fn new() -> Self {
-        Self {
-            jobs: VecDeque::new(),
-            running: Vec::new(),
-            next_number: 0,
-            idle: 0,
-            watched: false,
-            closed: false,
-            threads_started: 0,
-            panics: 0,
-            wake_ups: 0,
-            process: std::process::id(),
-        }
+        Self { process: std::process::id(), ..Self::default() }
     }
 
     /// After a fork, forgets the threads of the parent process, which do not exist in this one.

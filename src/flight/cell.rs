@@ -78,15 +78,16 @@ impl<T> FlightCell<T> {
         matches!(*self.state.lock(), State::Running(_))
     }
 
-    /// Blocks until the flight has landed, or until `deadline`. Returns whether it has landed.
-    pub fn wait_until(&self, deadline: Instant) -> bool {
+    /// Blocks until the flight has landed, or until `deadline`, if there is one. Returns whether it
+    /// has landed.
+    pub fn wait_until(&self, deadline: Option<Instant>) -> bool {
         let mut state = self.state.lock();
         while let State::Running(_) = &*state {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return false;
-            }
-            state = self.landed.wait_timeout(state, left);
+            state = match deadline.map(|it| it.saturating_duration_since(Instant::now())) {
+                None => self.landed.wait(state),
+                Some(left) if left.is_zero() => return false,
+                Some(left) => self.landed.wait_timeout(state, left),
+            };
         }
         true
     }
@@ -128,22 +129,6 @@ impl<T: Clone> FlightCell<T> {
                 Some(Outcome::Done(T::clone(&result)))
             }
             State::Abandoned => Some(Outcome::Abandoned),
-        }
-    }
-
-    /// Blocks until the flight has landed.
-    pub fn wait(&self) -> Outcome<T> {
-        let mut state = self.state.lock();
-        loop {
-            match &*state {
-                State::Running(_) => state = self.landed.wait(state),
-                State::Done(result) => {
-                    let result = Arc::clone(result);
-                    drop(state);
-                    return Outcome::Done(T::clone(&result));
-                }
-                State::Abandoned => return Outcome::Abandoned,
-            }
         }
     }
 }

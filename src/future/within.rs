@@ -81,7 +81,7 @@ impl<K, V, S> crate::Cache<K, V, S> {
         let deadline = Instant::now().checked_add(limit);
         let cache = self.future();
         let mut operations = pin!(operate(&cache));
-        let signal = Arc::new(Signal::new());
+        let signal = Arc::new(Signal::default());
         let waker = Waker::from(Arc::clone(&signal));
         let mut context = Context::from_waker(&waker);
         loop {
@@ -99,16 +99,13 @@ impl<K, V, S> crate::Cache<K, V, S> {
 }
 
 /// Wakes the thread that polls.
+#[derive(Default)]
 struct Signal {
     is_given: Mutex<bool>,
     given: Condvar,
 }
 
 impl Signal {
-    fn new() -> Self {
-        Self { is_given: Mutex::new(false), given: Condvar::new() }
-    }
-
     /// Sleeps until the signal is given, and resets it. Returns false if `deadline` comes first.
     fn wait_until(&self, deadline: Option<Instant>) -> bool {
         let mut is_given = self.is_given.lock();

@@ -79,7 +79,7 @@ impl Ctrl {
 
 /// Ten slots in one cache line. A slot is empty (fingerprint and id are 0) or names a node.
 #[repr(C, align(64))]
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Bucket {
     fingerprints: AtomicU64,
     ctrl: AtomicU64,
@@ -92,15 +92,6 @@ pub struct Bucket {
 const _: () = assert!(size_of::<Bucket>() == 64 && align_of::<Bucket>() == 64);
 
 impl Bucket {
-    pub fn new() -> Self {
-        Self {
-            fingerprints: AtomicU64::new(0),
-            ctrl: AtomicU64::new(0),
-            overflow: AtomicPtr::new(std::ptr::null_mut()),
-            ids: std::array::from_fn(|_| AtomicU32::new(NodeId::NONE.raw())),
-        }
-    }
-
     /// Reads the control word. Acquire pairs with [`Bucket::release`]: the reader sees everything
     /// that the writer did before it.
     #[inline]

@@ -8,6 +8,7 @@ use super::memory::Chain;
 use super::state::Index;
 use crate::links::NodeId;
 use crate::primitives::seeded;
+use std::ops::ControlFlow::{self, Break, Continue};
 
 /// The caller's verdict on a node whose fingerprint matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,13 +30,6 @@ pub enum HomeLookup {
     Absent,
     /// The home bucket alone does not tell.
     Incomplete,
-}
-
-enum Scan {
-    Hit(NodeId),
-    Miss,
-    /// A node was gone that the previous scan had not found gone.
-    Again,
 }
 
 impl Index {
@@ -60,13 +54,11 @@ impl Index {
             };
             let chain = chain.in_use(ctrl);
             let mut result = scan(chain.clone(), fingerprint, &mut gone, &mut probe);
-            if seeded("index-gone-without-moved-check") && matches!(result, Scan::Again) {
+            if seeded("index-gone-without-moved-check") && result.is_continue() {
                 result = scan(chain, fingerprint, &mut gone, &mut probe);
             }
-            match result {
-                Scan::Hit(id) => return Some(id),
-                Scan::Miss => return None,
-                Scan::Again => {}
+            if let Break(found) = result {
+                return found;
             }
         }
     }
@@ -97,14 +89,14 @@ impl Index {
 
 /// Searches one chain for an entry. On entry `gone` is the node that the previous scan found gone;
 /// on exit, the node that this scan found gone. If both are the same node, there is no entry (rule
-/// 5 of the [module](super)).
+/// 5 of the [module](super)). Goes on if a node was gone that the previous scan had not found gone.
 #[inline(always)]
 fn scan<'g>(
     buckets: impl Iterator<Item = &'g Bucket>,
     fingerprint: u8,
     gone: &mut NodeId,
     probe: &mut impl FnMut(NodeId) -> Probe,
-) -> Scan {
+) -> ControlFlow<Option<NodeId>> {
     for bucket in buckets {
         for slot in bucket.fingerprints().matching(fingerprint) {
             let id = bucket.id(slot);
@@ -113,14 +105,14 @@ fn scan<'g>(
             }
             match probe(id) {
                 Probe::Other => {}
-                Probe::Hit => return Scan::Hit(id),
-                Probe::Gone if *gone == id || seeded("index-gone-is-a-miss") => return Scan::Miss,
+                Probe::Hit => return Break(Some(id)),
+                Probe::Gone if *gone == id || seeded("index-gone-is-a-miss") => return Break(None),
                 Probe::Gone => {
                     *gone = id;
-                    return Scan::Again;
+                    return Continue(());
                 }
             }
         }
     }
-    Scan::Miss
+    Break(None)
 }

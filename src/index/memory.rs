@@ -60,7 +60,7 @@ fn follow(bucket: &Bucket) -> Option<&Bucket> {
 /// Extends a chain by an empty bucket. The caller holds the lock, or no other thread can reach the
 /// chain yet. Release pairs with [`follow`].
 pub fn append(tail: &Bucket) -> &Bucket {
-    tail.overflow.store(Box::into_raw(Box::new(Bucket::new())), Release);
+    tail.overflow.store(Box::into_raw(Box::default()), Release);
     follow(tail).expect("the line above has set the pointer")
 }
 
@@ -212,14 +212,12 @@ unsafe impl Sync for Buckets {}
 
 /// The memory of a table to come, which is zeroed piece by piece: no operation has to zero a large
 /// table. 16 MiB take 10 ms if the allocator does not get them from the system.
-#[cfg(not(cortado_loom))]
 #[derive(Debug)]
 pub struct Preparation {
     len: usize,
     words: Vec<u64>,
 }
 
-#[cfg(not(cortado_loom))]
 impl Preparation {
     /// The memory of so many buckets, none of it zeroed.
     pub fn new(len: usize) -> Self {
@@ -243,30 +241,6 @@ impl Preparation {
     }
 }
 
-/// A model has no large tables.
-#[cfg(cortado_loom)]
-#[derive(Debug)]
-pub struct Preparation(usize);
-
-#[cfg(cortado_loom)]
-impl Preparation {
-    pub fn new(len: usize) -> Self {
-        Self(len)
-    }
-
-    pub fn len(&self) -> usize {
-        self.0
-    }
-
-    pub fn zero(&mut self, _bytes: usize) -> bool {
-        true
-    }
-
-    pub fn finish(self) -> Buckets {
-        Buckets::new(self.0)
-    }
-}
-
 /// The home buckets of a table for the model checker, which needs them made one by one.
 #[cfg(cortado_loom)]
 #[derive(Debug)]
@@ -274,8 +248,16 @@ pub struct Buckets(Box<[Bucket]>);
 
 #[cfg(cortado_loom)]
 impl Buckets {
+    const fn words(len: usize) -> usize {
+        len
+    }
+
     pub fn new(len: usize) -> Self {
-        Self((0..len).map(|_| Bucket::new()).collect())
+        Self::of(Box::default(), len)
+    }
+
+    fn of(_memory: Box<[u64]>, len: usize) -> Self {
+        Self((0..len).map(|_| Bucket::default()).collect())
     }
 
     pub fn give_back(&mut self, _bytes: usize) -> bool {

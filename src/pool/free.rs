@@ -38,7 +38,7 @@ pub struct FreeList {
     stripes: OnceLock<Box<Stripes>>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Stripes {
     /// Each is a [`Head`].
     heads: [CachePadded<AtomicU64>; STRIPES],
@@ -47,13 +47,6 @@ struct Stripes {
 }
 
 impl Stripes {
-    fn new() -> Box<Self> {
-        Box::new(Self {
-            heads: std::array::from_fn(|_| CachePadded::new(AtomicU64::new(0))),
-            turn: AtomicUsize::new(0),
-        })
-    }
-
     #[inline]
     fn pop_from<'p>(
         &self,
@@ -114,7 +107,7 @@ impl FreeList {
         let stripes = OnceLock::new();
         if cfg!(cortado_loom) {
             // loom does not see that std's lock publishes them.
-            let _ = stripes.set(Stripes::new());
+            let _ = stripes.set(Box::default());
         }
         Self { stripes }
     }
@@ -130,7 +123,7 @@ impl FreeList {
     #[inline]
     pub fn push(&self, pool: &impl NodeMemory, ids: &[NodeId]) {
         let Some(&first) = ids.first() else { return };
-        let head = self.stripes.get_or_init(Stripes::new).taker();
+        let head = self.stripes.get_or_init(Box::default).taker();
         // Acquire pairs with the Release below: `depth` reads the count that the thread which
         // pushed the first id has stored.
         let mut seen = Head(head.load(Ordering::Acquire));

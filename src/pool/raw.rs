@@ -138,7 +138,7 @@ fn new_nodes(
     #[cfg(cortado_loom)]
     for index in 0.._len {
         // SAFETY: the node is within the allocation, which belongs to this thread alone.
-        unsafe { base.add(index * _stride).cast::<Meta>().write(Meta::new()) };
+        unsafe { base.add(index * _stride).cast::<Meta>().write(Meta::default()) };
     }
     #[cfg(cortado_loom)]
     for index in 0.._len * _columns.len() {

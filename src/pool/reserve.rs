@@ -31,6 +31,7 @@ const IDS_PER_BLOCK: usize = 64;
 struct BlockNumber(u32);
 
 /// The ids of a block that are in the reserve.
+#[derive(Default)]
 struct Block {
     /// The first of the ids that are linked through `timer.next`.
     head: NodeId,
@@ -114,7 +115,7 @@ impl Reserve {
             Some(entry) => entry,
             None => {
                 let Some(Reverse(number)) = state.parked.pop() else { return 0 };
-                let whole = Block { head: NodeId::NONE, listed: 0, untouched: self.block_len() };
+                let whole = Block { untouched: self.block_len(), ..Block::default() };
                 state.partial.insert(number, whole);
                 state.partial.first_entry().expect("just inserted")
             }
@@ -190,8 +191,7 @@ impl Reserve {
         {
             moved += 1;
             let number = self.block_of(id);
-            let new = || Block { head: NodeId::NONE, listed: 0, untouched: 0 };
-            let block = state.partial.entry(number).or_insert_with(new);
+            let block = state.partial.entry(number).or_default();
             pool.at(id).meta().timer.set_next(block.head);
             block.head = id;
             block.listed += 1;

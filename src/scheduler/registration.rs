@@ -1,5 +1,6 @@
 //! The scheduler's handle, and that of a client.
 
+use super::alarm::Alarm;
 use super::client::{Armed, ClientId, Scheduled};
 use super::serve::{Counts, Shared};
 use crate::epoch::Grace;
@@ -14,12 +15,6 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Scheduler {
     shared: Arc<Shared>,
-}
-
-impl Default for Scheduler {
-    fn default() -> Self {
-        Self::new()
-    }
 }
 
 impl Scheduler {
@@ -61,25 +56,26 @@ pub struct Registration {
 }
 
 impl Registration {
-    /// Runs the client when `after` has elapsed, at the latest. The run sees everything that the
-    /// caller did before this call.
-    pub fn wake_within(&self, after: Duration) {
-        self.shared.wake_within(self.id, &self.armed, after);
-    }
-
     /// Runs the client as soon as its turn comes.
     pub fn wake_now(&self) {
         self.wake_within(Duration::ZERO);
     }
+}
 
-    /// Runs the client when `grace` is over. A client waits for one grace period at a time: while
-    /// it waits for one, this does nothing.
-    pub fn wake_after(&self, grace: Grace) {
+impl Alarm for Registration {
+    fn wake_within(&self, after: Duration) {
+        self.shared.wake_within(self.id, &self.armed, after);
+    }
+
+    fn come_back_in_real_time(&self, after: Duration) -> Option<Duration> {
+        Some(after)
+    }
+
+    fn wake_after(&self, grace: Grace) {
         self.shared.wake_after(self.id, &self.armed, grace);
     }
 
-    /// Deregisters the client now. Does not wait for a run that is in progress.
-    pub fn cancel(&self) {
+    fn cancel(&self) {
         self.shared.deregister(self.id, &self.armed);
     }
 }

@@ -11,6 +11,7 @@
 //! All state is in one mutex, which is held for a few instructions. Under it nothing is called but
 //! tokio's timer.
 
+use super::alarm::Alarm;
 use super::client::Scheduled;
 #[cfg(not(cortado_loom))]
 use super::registration::{Registration, Scheduler};
@@ -68,22 +69,30 @@ impl TaskRegistration {
         }
     }
 
-    /// Runs the client when `after` has elapsed, at the latest.
-    pub fn wake_within(&self, after: Duration) {
+    #[cfg(not(cortado_loom))]
+    fn register(&self) -> Option<Registration> {
+        let task = Arc::downgrade(&self.shared) as Weak<dyn Scheduled>;
+        Scheduler::global().register(task).ok()
+    }
+}
+
+impl Alarm for TaskRegistration {
+    fn wake_within(&self, after: Duration) {
         self.shared.arm(after);
     }
 
-    /// Runs the client when `after` has elapsed in real time, at the latest.
-    pub fn wake_within_real_time(&self, after: Duration) {
+    fn come_back_in_real_time(&self, after: Duration) -> Option<Duration> {
         #[cfg(not(cortado_loom))]
         if let Some(registration) = self.real_time.get_or_init(|| self.register()) {
-            return registration.wake_within(after);
+            registration.wake_within(after);
+            return None;
         }
         self.wake_within(after);
+        None
     }
 
-    /// Runs the client when `grace` is over. The thread of the process looks after that.
-    pub fn wake_after(&self, grace: Grace) {
+    /// The thread of the process looks after that.
+    fn wake_after(&self, grace: Grace) {
         #[cfg(not(cortado_loom))]
         if let Some(registration) = self.real_time.get_or_init(|| self.register()) {
             registration.wake_after(grace);
@@ -92,14 +101,8 @@ impl TaskRegistration {
         let _ = grace;
     }
 
-    #[cfg(not(cortado_loom))]
-    fn register(&self) -> Option<Registration> {
-        let task = Arc::downgrade(&self.shared) as Weak<dyn Scheduled>;
-        Scheduler::global().register(task).ok()
-    }
-
-    /// Ends the task. Does not wait for a run that is in progress.
-    pub fn cancel(&self) {
+    /// Ends the task.
+    fn cancel(&self) {
         self.shared.change(|state| state.is_cancelled = true);
     }
 }

@@ -19,6 +19,12 @@ use cortado::internals::hash::Hash32;
 use cortado::internals::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use cortado::internals::sync::{Arc, Mutex, thread};
 
+/// Blocks until the flight has landed. How it ended.
+fn wait<T: Clone>(flight: &FlightCell<T>) -> Outcome<T> {
+    flight.wait_until(None);
+    flight.outcome().expect("it has landed")
+}
+
 const HASH: Hash32 = Hash32::from_raw(0);
 const NEXT_HASH: Hash32 = Hash32::from_raw(1);
 
@@ -45,7 +51,7 @@ impl Loads {
         loop {
             let (seen, flights) = shard.snapshot(HASH);
             if let Some(flight) = flights.first() {
-                match flight.wait() {
+                match wait(flight) {
                     Outcome::Done(value) => return value,
                     Outcome::Abandoned => continue,
                 }

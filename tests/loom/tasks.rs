@@ -24,6 +24,12 @@ use cortado::internals::flight::cell::{FlightCell, Follow, Outcome};
 use cortado::internals::hash::Hash32;
 use cortado::internals::sync::{Arc, Condvar, Mutex, thread};
 
+/// Blocks until the flight has landed. How it ended.
+fn wait<T: Clone>(flight: &FlightCell<T>) -> Outcome<T> {
+    flight.wait_until(None);
+    flight.outcome().expect("it has landed")
+}
+
 const HASH: Hash32 = Hash32::from_raw(0);
 
 /// The waker of a thread that polls one task: it blocks until the task is woken.
@@ -102,7 +108,7 @@ impl Loads {
             match self.turn() {
                 Turn::Done(value) => return value,
                 Turn::Wait(flight) => {
-                    if let Outcome::Done(value) = flight.wait() {
+                    if let Outcome::Done(value) = wait(&flight) {
                         return value;
                     }
                 }

@@ -293,7 +293,6 @@ fn after_a_drop_the_next_request_gets_a_ticket() {
 }
 
 /// A client of which each seventh job panics.
-#[derive(Default)]
 struct Client {
     handoff: Handoff,
     work: AtomicUsize,
@@ -326,7 +325,13 @@ impl Client {
 fn no_request_is_lost_on_real_threads() {
     const ROUNDS: usize = 2_000;
     let workers = Arc::new(Workers::with_limits(IMPATIENT));
-    let client = Arc::new(Client::default());
+    let client = Arc::new(Client {
+        handoff: Handoff::new(),
+        work: AtomicUsize::new(0),
+        done: AtomicUsize::new(0),
+        jobs: AtomicUsize::new(0),
+        inside: Mutex::new(()),
+    });
     thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {

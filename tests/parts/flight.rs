@@ -12,6 +12,12 @@ use cortado::internals::flight::board::{Board, Changed};
 use cortado::internals::flight::cell::{FlightCell, Follow, HasCell, Leader, Outcome};
 use cortado::internals::hash::Hash32;
 
+/// Blocks until the flight has landed. How it ended.
+fn wait<T: Clone>(flight: &FlightCell<T>) -> Outcome<T> {
+    flight.wait_until(None);
+    flight.outcome().expect("it has landed")
+}
+
 /// Counts how often it was woken.
 #[derive(Default)]
 struct Count(AtomicUsize);
@@ -47,7 +53,7 @@ fn threads_and_tasks_share_one_result() {
     assert_eq!(poll(&mut task, &waker), Poll::Pending);
     assert_eq!(poll(&mut task, &waker), Poll::Pending);
     thread::scope(|scope| {
-        let waiting: Vec<_> = (0..3).map(|_| scope.spawn(|| flight.wait())).collect();
+        let waiting: Vec<_> = (0..3).map(|_| scope.spawn(|| wait(&flight))).collect();
         leader.complete(|| "result".to_owned());
         for thread in waiting {
             assert_eq!(thread.join().unwrap(), Outcome::Done("result".to_owned()));
@@ -68,7 +74,7 @@ fn a_loader_that_panics_abandons_its_flight() {
     let mut task = Follow::new(Arc::clone(&flight));
     assert_eq!(poll(&mut task, &waker), Poll::Pending);
     thread::scope(|scope| {
-        let waiting = scope.spawn(|| flight.wait());
+        let waiting = scope.spawn(|| wait(&flight));
         let loader = scope.spawn(|| {
             let _leader = leader;
             panic!("seeded");
@@ -141,7 +147,7 @@ fn a_result_is_cloned_outside_the_lock() {
     }
     let (mut leader, flight) = start();
     leader.complete(|| Asks(Arc::downgrade(&flight)));
-    assert!(matches!(flight.wait(), Outcome::Done(_)));
+    assert!(matches!(wait(&flight), Outcome::Done(_)));
     let mut task = Follow::new(flight);
     assert!(poll(&mut task, Waker::noop()).is_ready());
 }
@@ -254,7 +260,7 @@ impl Loads {
             }
             let (seen, flights) = shard.snapshot(hash);
             if let Some(flight) = flights.iter().find(|flight| flight.key == key) {
-                match flight.cell.wait() {
+                match wait(&flight.cell) {
                     Outcome::Done(value) => return value,
                     Outcome::Abandoned => continue,
                 }

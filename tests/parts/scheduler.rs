@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cortado::internals::epoch;
-use cortado::internals::scheduler::{Counts, Registration, Scheduled, Scheduler};
+use cortado::internals::scheduler::{Alarm, Counts, Registration, Scheduled, Scheduler};
 
 const HANG: Duration = Duration::from_secs(60);
 const LATER: Duration = Duration::from_secs(100_000);

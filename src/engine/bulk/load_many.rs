@@ -5,7 +5,7 @@ use crate::engine::Engine;
 use crate::engine::flights::{EnteredFlight, Flight, FlightGuard, FlightKind, LoadOutcome};
 use crate::engine::loads::{Begun, LoadTimer, Replaces, land_entry};
 use crate::engine::reentrancy::{FlightToken, Frame, ReentrancyMark};
-use crate::engine::step::{Step, block_until};
+use crate::engine::step::block_until;
 use crate::entry::Entry;
 use crate::flight::board::spread;
 use crate::flight::cell::HasCell;
@@ -114,30 +114,24 @@ impl Drop for OwnLoads {
     }
 }
 
-/// Finds loads of a call among its own, for keys that are given twice.
-struct OwnByFlight {
-    /// Indices of own loads, by the hashes of their keys. All are in it, once one was looked for.
-    indices: HashTable<usize>,
-}
-
-impl OwnByFlight {
-    fn new() -> Self {
-        Self { indices: HashTable::new() }
+/// The position of the key whose load this flight is, if it is one of this call's: a key may be
+/// given twice. `indices` are those of own loads, by the hashes of their keys. All are in it, once
+/// one was looked for.
+fn position_of(
+    indices: &mut HashTable<usize>,
+    flight: &Arc<Flight>,
+    own: &OwnLoads,
+) -> Option<usize> {
+    if own.token() != Some(flight.token()) {
+        return None;
     }
-
-    /// The position of the key whose load this flight is, if it is one of this call's.
-    fn position_of(&mut self, flight: &Arc<Flight>, own: &OwnLoads) -> Option<usize> {
-        if own.token() != Some(flight.token()) {
-            return None;
-        }
-        let hash_of = |&index: &usize| spread(own.0[index].flight.hash());
-        for index in self.indices.len()..own.0.len() {
-            self.indices.insert_unique(hash_of(&index), index, hash_of);
-        }
-        let hash = spread(flight.key_node().meta().hash());
-        let index = self.indices.find(hash, |&index| own.0[index].flight.is_of(flight))?;
-        Some(own.0[*index].position)
+    let hash_of = |&index: &usize| spread(own.0[index].flight.hash());
+    for index in indices.len()..own.0.len() {
+        indices.insert_unique(hash_of(&index), index, hash_of);
     }
+    let hash = spread(flight.key_node().meta().hash());
+    let index = indices.find(hash, |&index| own.0[index].flight.is_of(flight))?;
+    Some(own.0[*index].position)
 }
 
 /// The loads of this call, whose owner's code runs on this thread until they land.
@@ -168,11 +162,7 @@ pub fn polled<T>(own: &OwnLoads, run: impl FnOnce() -> T) -> T {
     run()
 }
 
-impl<K, V, S> Engine<K, V, S>
-where
-    K: Hash + Eq,
-    S: BuildHasher,
-{
+impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     /// The keys' values, read or loaded, in the order of the keys. `None` if another call's load
     /// has not ended at `deadline`; the loads of this call have then. `loader` is asked for all
     /// keys at once that are missing and that no other call is loading. It is asked again for
@@ -211,11 +201,10 @@ where
                 drop((wanted, other));
                 return Err(error);
             }
-            match (other, deadline) {
-                (None, _) => break,
-                (Some(other), None) => other.wait(),
-                (Some(other), Some(deadline)) if other.wait_until(deadline) => {}
-                (Some(_), Some(_)) => return Ok(None),
+            match other {
+                None => break,
+                Some(other) if other.wait_until(deadline) => {}
+                Some(_) => return Ok(None),
             }
         }
         Ok(Some(self.answers(wanted)))
@@ -262,7 +251,7 @@ where
         // A comparison of keys that asks for a key of this call would wait for itself. Without own
         // loads there is no mark: nothing would end to which it could leave its deliveries.
         let mut mark = None;
-        let mut by_flight = OwnByFlight::new();
+        let mut by_flight = HashTable::new();
         let mut looks_at_all = missing.begin_round();
         // Those that stay missing are moved to the end, in order.
         for nth in 0..missing.positions.len() {
@@ -280,15 +269,15 @@ where
             let mut replaces = Replaces::none();
             let kind = (FlightKind::Load, own.token());
             match self.begin_load_as::<Absent>(kind, draft, joined, &mut replaces) {
-                Step::Done(Begun::Ended(loaded)) => *slot = Wanted::Known(loaded.ok()),
-                Step::Done(Begun::Leading(flight)) => {
+                Ok(Begun::Ended(loaded)) => *slot = Wanted::Known(loaded.ok()),
+                Ok(Begun::Leading(flight)) => {
                     looks_at_all = true;
                     let entry = self.lead((&mut own, &mut mark), Own { position, flight }, draft);
                     if entry.is_some() {
                         *slot = Wanted::Known(entry);
                     }
                 }
-                Step::Wait(flight) => match by_flight.position_of(&flight, &own) {
+                Err(flight) => match position_of(&mut by_flight, &flight, &own) {
                     Some(position) => *slot = Wanted::SameAs(position),
                     None => {
                         looks_at_all = true;
@@ -384,14 +373,16 @@ where
                 return Some(error);
             }
             // A key that is given twice, and whose first load was overtaken before the second.
-            Made::UsedAt(other) => {
-                let entry = known_entry(&wanted[other]);
-                match &entry {
-                    Some(entry) => land_entry(flight, entry, entry.deadline()),
-                    None => flight.land(),
+            Made::UsedAt(other) => match &wanted[other] {
+                Wanted::Known(Some(entry)) => {
+                    land_entry(flight, entry, entry.deadline());
+                    Some(entry.clone())
                 }
-                entry
-            }
+                _ => {
+                    flight.land();
+                    None
+                }
+            },
         };
         wanted[position] = Wanted::Known(entry);
         None
@@ -418,19 +409,9 @@ where
 
 /// The keys of these loads.
 pub fn keys_of<'w, K, V>(wanted: &'w [Wanted<K, V>], own: &OwnLoads) -> Vec<&'w K> {
-    own.0.iter().filter_map(|own| key_of(&wanted[own.position])).collect()
-}
-
-fn key_of<K, V>(wanted: &Wanted<K, V>) -> Option<&K> {
-    match wanted {
+    let key_of = |own: &Own| match &wanted[own.position] {
         Wanted::Missing(draft, _) => Some(draft.key()),
         Wanted::Hit(_) | Wanted::Known(_) | Wanted::SameAs(_) => None,
-    }
-}
-
-fn known_entry<K, V>(wanted: &Wanted<K, V>) -> Option<Entry<K, V>> {
-    match wanted {
-        Wanted::Known(entry) => entry.clone(),
-        Wanted::Hit(_) | Wanted::Missing(..) | Wanted::SameAs(_) => None,
-    }
+    };
+    own.0.iter().filter_map(key_of).collect()
 }

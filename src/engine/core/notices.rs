@@ -63,7 +63,7 @@ impl Notices {
                 config.receives,
             ),
             has_listener: config.has_listener,
-            receiving: config.receives.then(Receiving::new),
+            receiving: config.receives.then(Receiving::default),
             to_drop: SegQueue::new(),
             nodes_to_drop: AtomicU32::new(0),
             client: OnceLock::new(),

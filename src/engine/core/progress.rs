@@ -46,8 +46,8 @@ impl Core {
     }
 
     /// Registers the cache with the scheduler.
-    pub fn set_alarm(&self, alarm: Alarm) {
-        self.upkeep.set_alarm(alarm);
+    pub fn set_alarm(&self, alarm: Box<dyn Alarm>) {
+        let _ = self.upkeep.alarm.set(alarm);
     }
 
     /// How many generations have begun since the last one up to which everything was swept.

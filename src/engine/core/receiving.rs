@@ -34,7 +34,7 @@ const TAKEN: u8 = 1;
 const GONE: u8 = 2;
 
 /// See the [module](self).
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Receiving {
     stage: AtomicU8,
     is_ended: AtomicBool,
@@ -43,15 +43,6 @@ pub struct Receiving {
 }
 
 impl Receiving {
-    pub fn new() -> Self {
-        Self {
-            stage: AtomicU8::new(WAITING),
-            is_ended: AtomicBool::new(false),
-            is_parked: AtomicBool::new(false),
-            waker: Mutex::new(None),
-        }
-    }
-
     /// True if there is no receiver: the caller is it from now on.
     pub fn take(&self) -> bool {
         let take = |from| self.stage.compare_exchange(from, TAKEN, AcqRel, Acquire).is_ok();

@@ -9,7 +9,6 @@ use crate::buffer::write::{MAX_BATCH, WriteBuffer, WriteLimits};
 use crate::clock::Timestamp;
 use crate::config::Config;
 use crate::drain::DrainStatus;
-use crate::epoch::Grace;
 use crate::primitives::atomic::Ordering;
 use crate::primitives::guarded::GuardedU32;
 use crate::primitives::{Mutex, MutexGuard};
@@ -38,7 +37,7 @@ pub struct Upkeep {
     pub reads: ReadBuffer,
     /// How often the scheduler reads a clock that it cannot sleep by.
     pub clock_period: Duration,
-    alarm: OnceLock<Alarm>,
+    pub alarm: OnceLock<Box<dyn Alarm>>,
     pub scheduled: bool,
     /// Whether entries may weigh other than 1.
     weighs: bool,
@@ -126,10 +125,6 @@ impl Upkeep {
         self.lock_waiters.load(Ordering::Relaxed) > 0
     }
 
-    pub fn set_alarm(&self, alarm: Alarm) {
-        let _ = self.alarm.set(alarm);
-    }
-
     /// Asks the scheduler, if the cache has one, for a pass within `delay`.
     #[inline]
     pub fn wake_within(&self, delay: Duration) {
@@ -146,21 +141,6 @@ impl Upkeep {
         match self.alarm.get() {
             Some(alarm) => alarm.come_back_in_real_time(delay),
             None => Some(delay),
-        }
-    }
-
-    /// Has the scheduler, if the cache has one, run a pass when a grace period is over. The thread
-    /// of the process looks after the grace periods of all caches.
-    pub fn wake_after(&self, grace: Grace) {
-        if let Some(alarm) = self.alarm.get() {
-            alarm.wake_after(grace);
-        }
-    }
-
-    /// Takes the cache off the scheduler's list.
-    pub fn deregister(&self) {
-        if let Some(alarm) = self.alarm.get() {
-            alarm.cancel();
         }
     }
 }

@@ -100,11 +100,7 @@ impl<K, V> Committed<K, V> {
     }
 }
 
-impl<K, V, S> Engine<K, V, S>
-where
-    K: Hash + Eq,
-    S: BuildHasher,
-{
+impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     /// Finds the key's entry, and whether the load replaces it. The caller's flight must be on the
     /// board.
     ///

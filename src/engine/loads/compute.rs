@@ -20,11 +20,7 @@ pub struct Looked<K, V> {
     basis: Option<Generation>,
 }
 
-impl<K, V, S> Engine<K, V, S>
-where
-    K: Hash + Eq,
-    S: BuildHasher,
-{
+impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     /// # Errors
     /// If `decide` returns one; the entry is as before.
     pub fn compute<E>(
@@ -46,25 +42,6 @@ where
         self.check_key(hash, &key);
         let draft = self.pool.draft(hash, key);
         let flight = block_on(|| self.begin_compute((hash, draft.key()), &|| draft.share()));
-        self.finish_compute(flight, draft, decide)
-    }
-
-    /// The first step: takes the key. `share` gives a count on a node with it.
-    pub fn begin_compute(
-        &self,
-        key: (Hash32, &K),
-        share: &dyn Fn() -> RawHandle,
-    ) -> Step<FlightGuard> {
-        self.acquire_key(key, share, OnLoad::WaitUnlessReload)
-    }
-
-    /// The last step: looks, asks `decide`, and commits.
-    fn finish_compute<E>(
-        &self,
-        flight: FlightGuard,
-        draft: Draft<'_, K, V>,
-        decide: &mut dyn FnMut(Option<Entry<K, V>>) -> Result<Op<V>, E>,
-    ) -> Result<CompResult<K, V>, E> {
         // Dropped after the flight, also when user code panics: these may be the last counts on the
         // old entry, whose destructors may use the key.
         let (mut looked, mut asked);
@@ -88,6 +65,15 @@ where
         self.core.after_computation();
         self.after_write();
         Ok(result)
+    }
+
+    /// The first step: takes the key. `share` gives a count on a node with it.
+    pub fn begin_compute(
+        &self,
+        key: (Hash32, &K),
+        share: &dyn Fn() -> RawHandle,
+    ) -> Step<FlightGuard> {
+        self.acquire_key(key, share, OnLoad::WaitUnlessReload)
     }
 
     /// The key's living entry, which no other write changes as long as the caller's flight is on

@@ -83,11 +83,7 @@ const _: () = {
     is_owned::<Begun<String, String, std::convert::Infallible>>();
 };
 
-impl<K, V, S> Engine<K, V, S>
-where
-    K: Hash + Eq,
-    S: BuildHasher,
-{
+impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     /// Returns the key's entry, or loads it. If `replace_if` holds for the entry, the key counts as
     /// absent. `on_stale` says what becomes of a stale one.
     ///
@@ -231,10 +227,8 @@ where
         joined: &mut Option<Arc<Flight>>,
     ) -> Step<Begun<K, V, N>> {
         let replaces = &mut Replaces::none();
-        match self.begin_load_as((FlightKind::Queued, None), draft, joined, replaces) {
-            Step::Done(begun) => Step::Done(self.look_again(begun, draft, replaces)),
-            Step::Wait(flight) => Step::Wait(flight),
-        }
+        let begun = self.begin_load_as((FlightKind::Queued, None), draft, joined, replaces)?;
+        Ok(self.look_again(begun, draft, replaces))
     }
 
     /// [`begin_load`](Self::begin_load), or the same for a load that is to be queued, or of a call
@@ -252,11 +246,11 @@ where
             // It may have the last count on the other call's key, whose destructor may panic.
             drop(flight);
             if let Some(begun) = begun {
-                return Step::Done(begun);
+                return Ok(begun);
             }
             let entry = self.peek_entry(hash, key);
             if let Some(entry) = entry.filter(|entry| !self.is_replaced(entry, replaces)) {
-                return Step::Done(Begun::Ended(Ok(entry)));
+                return Ok(Begun::Ended(Ok(entry)));
             }
         }
         let is_queued = kind == FlightKind::Queued;
@@ -265,13 +259,13 @@ where
             match self.flight_of(hash, key) {
                 (seen, None) => {
                     if let Some(flight) = self.core.register((kind, call), draft.share(), seen) {
-                        return Step::Done(Begun::Leading(flight));
+                        return Ok(Begun::Leading(flight));
                     }
                 }
                 (_, Some(other)) if self.core.dismiss_overtaken(hash, &other, on_load) => {}
                 (_, Some(other)) => {
                     *joined = Some(Arc::clone(&other));
-                    return Step::Wait(other);
+                    return Err(other);
                 }
             }
         }

@@ -36,11 +36,7 @@ pub enum ValueOrLoad<K, V> {
     TimedOut,
 }
 
-impl<K, V, S> Engine<K, V, S>
-where
-    K: Hash + Eq,
-    S: BuildHasher,
-{
+impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     /// The key's entry, read or loaded by another call, or else the load of the key. Waits for
     /// another call's load no longer than until `deadline`.
     pub fn value_or_load<Q>(&self, key: &Q, deadline: Option<Instant>) -> ValueOrLoad<K, V>

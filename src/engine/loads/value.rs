@@ -20,12 +20,7 @@ pub enum ValueRead<V> {
     ByHandle,
 }
 
-impl<K, V, S> Engine<K, V, S>
-where
-    K: Hash + Eq,
-    V: Clone,
-    S: BuildHasher,
-{
+impl<K: Hash + Eq, V: Clone, S: BuildHasher> Engine<K, V, S> {
     /// Reads the value of a key that is to be loaded if there is none.
     #[inline]
     pub fn read_for_value<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> ValueRead<V> {

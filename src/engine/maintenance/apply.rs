@@ -232,7 +232,7 @@ impl Pass<'_> {
 
     /// Notes that the node, which is on no list any more, has left the index.
     #[inline]
-    fn note_removed(&mut self, id: NodeId, meta: &Meta) {
+    pub fn note_removed(&mut self, id: NodeId, meta: &Meta) {
         meta.set_state(state::REMOVED);
         if meta.state() & state::ADDED != 0 || seeded("removed-before-added") {
             self.push_dead(id, meta);

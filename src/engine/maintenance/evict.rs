@@ -11,13 +11,12 @@
 
 use super::budget::{LEAST_EVICTIONS, Stuck, take_unit};
 use super::pass::{Pass, drain_limit};
-use super::unlink::UnlinkIf;
+use super::unlink::Why;
 use crate::engine::flights::Kept;
 use crate::eviction::Policy;
 use crate::links::NodeId;
 use crate::node::GONE;
 use crate::primitives::seeded;
-use crate::removal::RemovalCause;
 
 /// After this many victims whose buckets other threads hold, a pass leaves the rest to a later one.
 const MAX_BUSY: u32 = 16;
@@ -103,7 +102,7 @@ impl Pass<'_> {
             let meta = core.pool.meta(id);
             let unlinked = match meta.deadline() {
                 GONE => Ok(()),
-                _ => self.unlink((id, meta), RemovalCause::Size, UnlinkIf::Always),
+                _ => self.unlink((id, meta), Why::Full),
             };
             progress |= matches!(unlinked, Ok(()) | Err(Kept::ByComputation));
             let (Some(policy), Err(kept)) = (&mut self.state.policy, unlinked) else { continue };

@@ -2,12 +2,11 @@
 
 use super::budget::{UNITS_PER_LOOK, take_unit};
 use super::pass::Pass;
-use super::unlink::UnlinkIf;
+use super::unlink::Why;
 use crate::links::NodeId;
 use crate::node::GONE;
 use crate::pool::{FARTHEST, Timers};
 use crate::primitives::seeded;
-use crate::removal::RemovalCause;
 use crate::wheel::Poll;
 
 /// A pass prepares this many removals of due entries together, so that their cache misses overlap.
@@ -73,9 +72,7 @@ impl Pass<'_> {
         let life = self.core.pool.life_at(id, meta);
         let mut judged = life.deadline();
         while judged != GONE && judged <= self.now {
-            let ignores = seeded("expirer-ignores-extensions");
-            let condition = if ignores { UnlinkIf::Always } else { UnlinkIf::DeadlineIs(judged) };
-            if self.unlink((id, meta), RemovalCause::Expired, condition).is_ok() {
+            if self.unlink((id, meta), Why::Expired(judged)).is_ok() {
                 return;
             }
             let before = std::mem::replace(&mut judged, life.deadline());

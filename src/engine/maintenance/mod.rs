@@ -12,7 +12,6 @@ mod ranking;
 mod reclaim;
 mod record;
 mod run;
-mod settings;
 mod sweep;
 mod unlink;
 

@@ -106,22 +106,14 @@ impl Core {
             // Giving memory back takes the system's time. So it waits until nothing else is due.
             left.surplus = self.trim(budget.run_by);
         }
-        if stuck == Stuck::ByComputations {
-            // Their ends ask for a pass, unless they are cancelled.
-            self.request_retry(now);
+        // Their ends ask for a pass, unless they are cancelled. (A model's clock stands still.)
+        if stuck == Stuck::ByComputations && !cfg!(cortado_loom) {
+            self.hot.request_pass_by(now.saturating_add(QUIET));
         }
         let has_more = left.writes || left.work || stuck == Stuck::ByThreads;
         // Whoever requested a pass meanwhile finds the request in the status.
         running.finish(has_more);
         left
-    }
-
-    /// Requests another try at what this pass had to leave alone.
-    fn request_retry(&self, now: Timestamp) {
-        // A model's clock stands still.
-        if !cfg!(cortado_loom) {
-            self.hot.request_pass_by(now.saturating_add(QUIET));
-        }
     }
 }
 

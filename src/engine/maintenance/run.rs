@@ -13,7 +13,7 @@ use crate::clock::{NEVER, Nanos, Timestamp};
 use crate::engine::core::{Core, Maintenance, PASS_DELAY, SLACK_SHARE};
 use crate::epoch::Guard;
 use crate::primitives::atomic::Ordering;
-use crate::primitives::{MutexGuard, Patience, thread};
+use crate::primitives::{MutexGuard, Patience, on_unwind, thread};
 use crate::scheduler::Scheduled;
 use std::time::Duration;
 
@@ -54,9 +54,7 @@ impl Core {
         self.hasten_due_grace(now);
         let guard = crate::epoch::pin();
         let Some(state) = self.upkeep.state.try_lock() else { return false };
-        let left = self.pass_under(&guard, state, (now, refused), budget);
-        drop(guard);
-        Self::yield_to_guards(&left);
+        self.pass_under(guard, state, (now, refused), budget);
         true
     }
 
@@ -67,46 +65,31 @@ impl Core {
         let budget = Budget { patience: Patience::Wait, ..Budget::of_writer() };
         let guard = crate::epoch::pin();
         let state = self.upkeep.lock();
-        let left = self.pass_under(&guard, state, (now, refused), budget);
-        drop(guard);
-        Self::yield_to_guards(&left);
-        left
+        self.pass_under(guard, state, (now, refused), budget)
     }
 
     /// Runs a pass, if the cache is beyond its promised bounds. Returns how much weight is gone,
     /// but at least [`LEAST_EVICTIONS`]; `None` if no other pass is of use.
     pub fn make_room(&self) -> Option<u64> {
-        let before = self.weight();
-        if !self.is_over_slack() || self.pass_now(self.ticker.coarse(), None).blocked {
+        let (before, most) = (self.weight(), self.max_capacity());
+        let is_over_slack = before > most.saturating_add(most / SLACK_SHARE);
+        if !is_over_slack || self.pass_now(self.ticker.coarse(), None).blocked {
             return None;
         }
         // Other writers may have added as much.
         Some(before.saturating_sub(self.weight()).max(u64::from(LEAST_EVICTIONS)))
     }
 
-    /// Whether the weight was over the maximum by more than the slack when the last pass ended.
-    fn is_over_slack(&self) -> bool {
-        let most = self.max_capacity();
-        self.weight() > most.saturating_add(most / SLACK_SHARE)
-    }
-
-    /// Yields the writer's core, if the pass says so. The caller holds no guard.
+    /// Runs a pass, and yields the writer's core after it, if the pass says so.
     ///
     /// With more threads than cores, nearly always some thread was preempted while it held a
     /// guard. It gets the core back when the other threads have used up their time, some
     /// milliseconds each. Until then nodes and values cannot be used again, so all writes go to
     /// memory that has left the processor's caches. `docs/performance.md` has the gain, which
     /// depends on what else the machine does.
-    #[inline]
-    fn yield_to_guards(left: &Leftover) {
-        if left.yields {
-            thread::yield_now();
-        }
-    }
-
     fn pass_under(
         &self,
-        guard: &Guard,
+        guard: Guard,
         mut state: MutexGuard<'_, Maintenance>,
         (now, refused): (Timestamp, Option<u64>),
         budget: Budget,
@@ -114,15 +97,19 @@ impl Core {
         if state.ended {
             return Leftover::default();
         }
-        let left = self.pass(guard, &mut state, (now, refused), budget);
+        let left = self.pass(&guard, &mut state, (now, refused), budget);
         drop(state);
         if self.waits_for_grace() {
-            crate::epoch::advance(guard);
+            crate::epoch::advance(&guard);
             self.upkeep.published.set_last_advance(now);
         }
+        drop(guard);
         if left.begins_grace && budget.run_by != By::Scheduler {
             // The scheduler looks after it.
             self.upkeep.wake_within(PASS_DELAY);
+        }
+        if left.yields {
+            thread::yield_now();
         }
         left
     }
@@ -137,7 +124,7 @@ impl Core {
         let now = self.ticker.now();
         let guard = crate::epoch::pin();
         let state = self.upkeep.lock();
-        self.pass_under(&guard, state, (now, None), budget)
+        self.pass_under(guard, state, (now, None), budget)
     }
 
     /// Runs passes until they leave no work but what has to wait for another thread. Spilled writes
@@ -170,10 +157,24 @@ impl Core {
         }
     }
 
+    /// Changes the bound on the weight. Passes evict what is beyond it. Does nothing and returns
+    /// false if there is no bound.
+    pub fn change_max_capacity(&self, max_capacity: u64) -> bool {
+        if self.capacity().is_none() {
+            return false;
+        }
+        self.set_max_capacity(&mut self.upkeep.lock(), max_capacity);
+        self.require_pass();
+        self.wake_scheduler();
+        true
+    }
+
     /// Ends all passes. The typed part of the cache is being dropped, and no other thread but
     /// perhaps the scheduler's is inside.
     pub fn end(&self) {
-        self.upkeep.deregister();
+        if let Some(alarm) = self.upkeep.alarm.get() {
+            alarm.cancel();
+        }
         self.upkeep.lock().ended = true;
     }
 
@@ -187,37 +188,10 @@ impl Core {
         (PASS_DELAY * (1 << doublings)).min(LONGEST_DELAY)
     }
 
-    /// How long, in real time, until the wheel has something to expire.
-    fn until_due(&self) -> Option<Duration> {
-        let due = self.upkeep.published.next_due();
-        (due != NEVER).then(|| self.until(due))
-    }
-
-    /// How long until a time, in real time. A clock of the user's cannot be waited for, so the
-    /// scheduler reads it once per period.
-    fn until(&self, time: Timestamp) -> Duration {
-        self.ticker.real_delay(time).unwrap_or(self.upkeep.clock_period)
-    }
-}
-
-/// Asks for another run a second later if a panic of the user's clock cuts this one short. The work
-/// is still to be done, and its requests are not made twice.
-struct Retry<'a>(&'a Core);
-
-impl Drop for Retry<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.upkeep.wake_within(LONGEST_DELAY);
-        }
-    }
-}
-
-impl Scheduled for Core {
     /// Runs one long pass, which skips buckets that other threads hold. If work is left, the
     /// scheduler comes back when the other caches have had their turn, or after [`PASS_DELAY`] if
     /// the pass has skipped a bucket.
-    fn run(&self) -> Option<Duration> {
-        let _retry = Retry(self);
+    fn run_scheduled(&self) -> Option<Duration> {
         let left = self.pass_within(Budget::of_scheduler(PATIENT_UNITS));
         self.submit_deliveries();
         if left.work || left.writes {
@@ -230,14 +204,19 @@ impl Scheduled for Core {
         if self.hasten_grace(FEW_FLUSHES) {
             return Some(Duration::ZERO);
         }
-        if self.waits_for_grace() {
-            self.upkeep.wake_after(self.upkeep.published.grace());
+        if self.waits_for_grace()
+            && let Some(alarm) = self.upkeep.alarm.get()
+        {
+            alarm.wake_after(self.upkeep.published.grace());
         }
         if !left.blocked {
             self.upkeep.idle_runs.store(0, Ordering::Relaxed);
         }
         let soon = left.blocked.then(|| self.back_off());
-        let mut due = self.until_due();
+        // A clock of the user's cannot be waited for, so the scheduler reads it once per period.
+        let until = |due| self.ticker.real_delay(due).unwrap_or(self.upkeep.clock_period);
+        let due = self.upkeep.published.next_due();
+        let mut due = (due != NEVER).then(|| until(due));
         if left.kept {
             // It waits for another thread, too.
             due = due.and_then(|delay| self.upkeep.come_back_in_real_time(delay));
@@ -250,5 +229,13 @@ impl Scheduled for Core {
         let others = soon.into_iter().chain(surplus).chain(retry).min();
         let others = others.and_then(|delay| self.upkeep.come_back_in_real_time(delay));
         due.into_iter().chain(others).min()
+    }
+}
+
+impl Scheduled for Core {
+    /// Asks for another run a second later if a panic of the user's clock cuts this one short. The
+    /// work is still to be done, and its requests are not made twice.
+    fn run(&self) -> Option<Duration> {
+        on_unwind(|| self.run_scheduled(), || self.upkeep.wake_within(LONGEST_DELAY))
     }
 }

@@ -6,40 +6,37 @@ use crate::engine::flights::Kept;
 use crate::hash::Hash32;
 use crate::index::{BucketBusy, Locked};
 use crate::links::NodeId;
-use crate::node::{Meta, ended_at, state};
+use crate::node::{Meta, ended_at};
 use crate::primitives::{Patience, seeded};
 use crate::removal::RemovalCause;
 
-/// The condition on which a node is unlinked.
+/// Why the maintenance unlinks a node.
 #[derive(Clone, Copy)]
-pub enum UnlinkIf {
-    /// None: its deadline does not matter.
-    Always,
-    /// This must still be its deadline.
-    DeadlineIs(Timestamp),
+pub enum Why {
+    /// It has expired. This must still be its deadline.
+    Expired(Timestamp),
+    /// The cache is full. Its deadline does not matter.
+    Full,
+    /// An `invalidate_all` has taken it.
+    Cleared,
 }
 
 impl<'a> Pass<'a> {
     /// Removes the node from the index.
     ///
     /// # Errors
-    /// If the node has to stay in the index: `condition` does not hold, a computation works on its
+    /// If the node has to stay in the index: its deadline has changed, a computation works on its
     /// key, or another thread holds its bucket.
-    pub fn unlink(
-        &mut self,
-        (id, meta): (NodeId, &Meta),
-        cause: RemovalCause,
-        condition: UnlinkIf,
-    ) -> Result<(), Kept> {
+    pub fn unlink(&mut self, (id, meta): (NodeId, &Meta), why: Why) -> Result<(), Kept> {
         let hash = meta.hash();
         if !self.core.flights.is_idle(hash) && !seeded("maintenance-ignores-computations") {
-            return self.unlink_permitted((id, meta), cause, condition);
+            return self.unlink_permitted((id, meta), why);
         }
         // The locked bucket stays in registers, unless one look is not enough.
         if let Some(locked) = self.lock_home(hash, id) {
-            return self.unlink_if_idle(locked, (id, meta), cause, condition);
+            return self.unlink_if_idle(locked, (id, meta), why);
         }
-        self.unlink_slow((id, meta), cause, condition)
+        self.unlink_slow((id, meta), why)
     }
 
     /// Locks the bucket of a node, if one look at its home bucket is enough.
@@ -53,14 +50,9 @@ impl<'a> Pass<'a> {
     /// [`unlink`](Self::unlink) where one look at the home bucket was not enough.
     #[cold]
     #[inline(never)]
-    fn unlink_slow(
-        &mut self,
-        (id, meta): (NodeId, &Meta),
-        cause: RemovalCause,
-        condition: UnlinkIf,
-    ) -> Result<(), Kept> {
+    fn unlink_slow(&mut self, (id, meta): (NodeId, &Meta), why: Why) -> Result<(), Kept> {
         match self.lock_id(meta.hash(), id) {
-            Ok(Some(locked)) => self.unlink_if_idle(locked, (id, meta), cause, condition),
+            Ok(Some(locked)) => self.unlink_if_idle(locked, (id, meta), why),
             // A writer has removed the node before. Its event is on the way.
             Ok(None) => Ok(()),
             Err(BucketBusy) => Err(Kept::ForNow),
@@ -74,36 +66,30 @@ impl<'a> Pass<'a> {
         &mut self,
         locked: Locked<'_>,
         (id, meta): (NodeId, &Meta),
-        cause: RemovalCause,
-        condition: UnlinkIf,
+        why: Why,
     ) -> Result<(), Kept> {
         let is_idle = self.core.flights.is_idle(meta.hash());
         if is_idle || seeded("maintenance-ignores-computations") {
-            return self.unlink_locked(locked, (id, meta), cause, condition);
+            return self.unlink_locked(locked, (id, meta), why);
         }
         drop(locked);
-        self.unlink_permitted((id, meta), cause, condition)
+        self.unlink_permitted((id, meta), why)
     }
 
     /// [`unlink`](Self::unlink) where a load or computation may be in the way.
     #[cold]
     #[inline(never)]
-    fn unlink_permitted(
-        &mut self,
-        (id, meta): (NodeId, &Meta),
-        cause: RemovalCause,
-        condition: UnlinkIf,
-    ) -> Result<(), Kept> {
+    fn unlink_permitted(&mut self, (id, meta): (NodeId, &Meta), why: Why) -> Result<(), Kept> {
         let hash = meta.hash();
-        let victim = (cause == RemovalCause::Size).then_some(id);
+        let victim = matches!(why, Why::Full).then_some(id);
         // Must outlive the bucket's lock.
         let _permit =
             self.core.flights.permit_without_computation(hash, self.budget.patience, victim)?;
         if let Some(locked) = self.lock_home(hash, id) {
-            return self.unlink_locked(locked, (id, meta), cause, condition);
+            return self.unlink_locked(locked, (id, meta), why);
         }
         match self.lock_id(hash, id) {
-            Ok(Some(locked)) => self.unlink_locked(locked, (id, meta), cause, condition),
+            Ok(Some(locked)) => self.unlink_locked(locked, (id, meta), why),
             Ok(None) => Ok(()),
             Err(BucketBusy) => Err(Kept::ForNow),
         }
@@ -133,9 +119,7 @@ impl<'a> Pass<'a> {
         if let Some(locked) = self.lock_id(meta.hash(), id)?
             && (self.core.hot.is_cleared(meta) || seeded("sweep-judges-before-the-lock"))
         {
-            let condition = UnlinkIf::Always;
-            let _removed =
-                self.unlink_locked(locked, (id, meta), RemovalCause::Explicit, condition);
+            let _removed = self.unlink_locked(locked, (id, meta), Why::Cleared);
         }
         Ok(())
     }
@@ -145,16 +129,20 @@ impl<'a> Pass<'a> {
         &mut self,
         mut locked: Locked<'_>,
         (id, meta): (NodeId, &Meta),
-        cause: RemovalCause,
-        condition: UnlinkIf,
+        why: Why,
     ) -> Result<(), Kept> {
         let core = self.core;
-        let deadline = match condition {
-            UnlinkIf::DeadlineIs(judged) if !core.pool.life_at(id, meta).mark_gone_at(judged) => {
+        let gone = || core.mark_gone((id, meta));
+        let (cause, deadline) = match why {
+            Why::Full => (RemovalCause::Size, gone()),
+            Why::Cleared => (RemovalCause::Explicit, gone()),
+            Why::Expired(_) if seeded("expirer-ignores-extensions") => {
+                (RemovalCause::Expired, gone())
+            }
+            Why::Expired(judged) if !core.pool.life_at(id, meta).mark_gone_at(judged) => {
                 return Err(Kept::ForNow);
             }
-            UnlinkIf::DeadlineIs(judged) => judged,
-            UnlinkIf::Always => core.mark_gone((id, meta)),
+            Why::Expired(judged) => (RemovalCause::Expired, judged),
         };
         locked.remove();
         let empty_overflow = locked.take_empty_overflow();
@@ -166,11 +154,8 @@ impl<'a> Pass<'a> {
         if let Some(empty_overflow) = empty_overflow {
             core.index.retire_overflow(empty_overflow);
         }
-        meta.set_state(state::REMOVED);
         self.unlink_lists(meta);
-        if meta.state() & state::ADDED != 0 {
-            self.push_dead(id, meta);
-        }
+        self.note_removed(id, meta);
         Ok(())
     }
 }

@@ -7,7 +7,7 @@
 //! [slowly](super::slow).
 
 use super::lookup::NodeRef;
-use super::slow::{HookMemo, Lookup, ReadStep};
+use super::slow::{HookMemo, Lookup};
 use crate::clock::Timestamp;
 use crate::engine::Engine;
 use crate::engine::reentrancy;
@@ -150,7 +150,7 @@ impl<K, V, S> Engine<K, V, S> {
         mut memo: HookMemo,
     ) -> Lookup<'g, K, V> {
         loop {
-            if let ReadStep::Done(mut lookup) = self.read_slow(found, coarse, memo) {
+            if let Some(mut lookup) = self.read_slow(found, coarse, memo) {
                 // The caller delivers what hooks deferred, after it has dropped the guard.
                 lookup.due |= self.mode.asks() && reentrancy::has_deferred();
                 return lookup;

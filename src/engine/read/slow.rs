@@ -23,14 +23,6 @@ pub struct Lookup<'g, K, V> {
     pub due: bool,
 }
 
-/// The outcome of one attempt to read.
-pub(super) enum ReadStep<'g, K, V> {
-    Done(Lookup<'g, K, V>),
-    /// The entry has changed or left the cache since it was found. The key has to be looked up
-    /// again.
-    Again,
-}
-
 /// The read hook's answer.
 #[derive(Clone, Copy)]
 pub(super) enum HookMemo {
@@ -88,21 +80,22 @@ impl<K, V, S> Engine<K, V, S> {
 
     /// One attempt to read the node that was found, if one was found. It may read the precise
     /// clock, prolong the entry's life, count and record the read. `memo` is what the read hook
-    /// has already answered.
+    /// has already answered. `None` if the entry has changed or left the cache since it was found:
+    /// the key has to be looked up again.
     #[inline(never)]
     pub(super) fn read_slow<'g>(
         &'g self,
         found: Option<NodeRef<'g, K, V>>,
         coarse: Timestamp,
         memo: HookMemo,
-    ) -> ReadStep<'g, K, V> {
+    ) -> Option<Lookup<'g, K, V>> {
         let mut due = self.core.is_maintenance_due(coarse);
         // If the hook was asked before, the node keeps the deadline that the hook was told.
         let is_new = matches!(memo, HookMemo::Unasked);
         let found = found.map(|found| if is_new { self.judged(found) } else { found });
         let mut node = found.filter(|node| self.is_live_at(*node, coarse));
         if node.is_none() && found.is_some_and(|found| !self.confirm_miss(found)) {
-            return ReadStep::Again;
+            return None;
         }
         if self.mode.renews()
             && let Some(living) = node
@@ -111,7 +104,7 @@ impl<K, V, S> Engine<K, V, S> {
             node = match renewed {
                 Renewed::Hit(node) => Some(node),
                 Renewed::Over => None,
-                Renewed::Gone => return ReadStep::Again,
+                Renewed::Gone => return None,
             };
         }
         if let Some(node) = node {
@@ -121,7 +114,7 @@ impl<K, V, S> Engine<K, V, S> {
         if let Some(recorder) = &self.core.recorder {
             if node.is_some() { recorder.hit() } else { recorder.miss() }
         }
-        ReadStep::Done(Lookup { node, due })
+        Some(Lookup { node, due })
     }
 
     /// Gives the entry the lifetime that it has after a read, by idle time and read hook. If the
@@ -335,11 +328,8 @@ impl<K, V, S> Engine<K, V, S> {
         hard_deadline: Timestamp,
     ) -> HookMemo {
         let current = remaining(hard_deadline, now);
-        let answer = if self.mode.is_unknown() {
-            self.ask_unknown(expiry, || self.call_read_hook(expiry, node, now, current))
-        } else {
-            self.call_read_hook(expiry, node, now, current)
-        };
+        let ask = || self.call_read_hook(expiry, node, now, current);
+        let answer = if self.mode.is_unknown() { self.ask_unknown(expiry, ask) } else { ask() };
         if answer == current { HookMemo::Unchanged } else { HookMemo::New(answer) }
     }
 

@@ -82,11 +82,7 @@ where
     }
 }
 
-impl<K, V, S> Engine<K, V, S>
-where
-    K: Hash + Eq,
-    S: BuildHasher,
-{
+impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     /// Reloads a stale entry on this thread, by the call's own loader. Returns the key's entry
     /// after that. If it has none, and the loader has not run, loads the key. A panic of the
     /// loader reaches the caller.

@@ -6,12 +6,12 @@ use crate::engine::Engine;
 use crate::engine::core::Core;
 use crate::engine::event::{Event, Packed};
 use crate::engine::flights::{Clearance, CommitPermit, EnteredFlight, Obstacle};
-use crate::engine::write::{Basis, Readings};
+use crate::engine::write::{Basis, HookLifetime, Readings};
 use crate::epoch::Guard;
-use crate::expiration::{Lease, Lifetime};
+use crate::expiration::Lease;
 use crate::links::NodeId;
 use crate::node::ended_at;
-use crate::pool::{Handle, HardDeadline};
+use crate::pool::Handle;
 use crate::primitives::seeded;
 use crate::removal::RemovalCause;
 
@@ -154,25 +154,16 @@ impl<K, V, S> Engine<K, V, S> {
 
     /// Asks policies and settings for the life of a value that is as good as written now.
     fn new_life(&self, node: &Handle<K, V>, lease: Lease, read_at: Option<Timestamp>) -> NewLife {
-        let pool = self.pool.raw();
         let local = self.pool.local(node);
         let refresh = lease.refresh.or_else(|| self.ask_refresh(&local));
-        let hard_deadline = pool.hard_deadline(node.id());
-        let ends = hard_deadline
-            .map_or_else(|| ended_at(pool.life(node.id()).deadline()), HardDeadline::load);
+        let ends = ended_at(self.core.hard_deadline(node.id()));
         let answer = self.is_asked(lease.lifetime).then(|| {
             let basis = Basis::Entry { node: node.clone(), ends };
             self.ask(&local, Some(&basis), Readings::Precise)
         });
         let now = answer.map_or_else(|| self.core.ticker.now(), |answer| answer.now);
-        let hard_deadline = match (lease.lifetime, answer) {
-            (Lifetime::For(time), _) => now.saturating_add(time),
-            (Lifetime::Until(instant), _) => instant,
-            (Lifetime::Policy, answer) => {
-                let variable = answer.map_or(NEVER, |answer| answer.hook.end(now));
-                self.core.lifetimes.hard_deadline(now, variable)
-            }
-        };
+        let hook = answer.map_or(HookLifetime::Same(NEVER), |answer| answer.hook);
+        let hard_deadline = self.ends(lease.lifetime, hook, now).hard_deadline;
         let has_idle = self.core.lifetimes.has_idle();
         let read = |read| self.core.lifetimes.deadline(read, NEVER);
         let after_write = self.reloads.as_ref().map_or(Nanos::FOREVER, |it| it.after_write());

@@ -158,12 +158,8 @@ where
                 }
             }));
             let resubmit = Instant::now() + RESUBMIT;
-            let outcome = match deadline {
-                None => Some(cell.wait()),
-                Some(deadline) if cell.wait_until(deadline) => cell.outcome(),
-                Some(_) => None,
-            };
-            match outcome {
+            let has_ended = cell.wait_until(deadline);
+            match cell.outcome().filter(|_| has_ended) {
                 Some(Outcome::Done(QueuedOutcome::Loaded(loaded))) => {
                     return Waited::Loaded(loaded);
                 }

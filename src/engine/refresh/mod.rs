@@ -11,4 +11,4 @@ mod trigger;
 
 pub use by_call::answer;
 pub use limits::{QueuedLoad, QueuedOutcome, Waited};
-pub use reload::{Answer, Panics, Starter};
+pub use reload::{Answer, Panics};

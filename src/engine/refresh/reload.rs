@@ -3,12 +3,10 @@
 use super::running::{Ended, Hindered, Running};
 use crate::clock::Timestamp;
 use crate::engine::Engine;
-use crate::engine::flights::{
-    EnteredFlight, FlightGuard, FlightKind, LoadOutcome, LoadedNode, OnLoad,
-};
+use crate::engine::flights::{EnteredFlight, FlightGuard, FlightKind, LoadOutcome, OnLoad};
 use crate::engine::loads::{LoadTimer, Replaces, land_entry};
 use crate::engine::reentrancy::{Frame, ReentrancyMark};
-use crate::engine::reloads::{Reloading, Start};
+use crate::engine::reloads::Reloading;
 use crate::entry::{Entry, Origin};
 use crate::loaded::NoValue;
 use crate::loader::{ReloadOutcome, Reloaded};
@@ -17,7 +15,7 @@ use crate::pool::Handle;
 use crate::primitives::guarded::GuardedBool;
 use crate::primitives::{catch_user_panic, seeded};
 use std::hash::{BuildHasher, Hash};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 /// The loader's result. The reason of an error is `None` if the loader panicked.
 pub type Answer<V> = Result<Reloaded<V>, Option<NoValue>>;
@@ -51,47 +49,31 @@ impl Panics<'_> {
 /// did. If another operation overtook it, that one's entry, or a value that was not cached.
 pub type ReloadEnd<K, V> = (Ended, Option<Entry<K, V>>);
 
-/// Starts reloads by a stored loader: inline, or on the executor.
-pub struct Starter<K, V, S>(pub Weak<Engine<K, V, S>>);
-
-impl<K, V, S> Start<K, V> for Starter<K, V, S>
-where
-    K: Hash + Eq + Clone + Send + Sync + 'static,
-    V: Send + Sync + 'static,
-    S: BuildHasher + Send + Sync + 'static,
-{
-    fn start(&self, reloading: Reloading) -> Option<Entry<K, V>> {
-        let engine = self.0.upgrade()?;
-        let Some(executed) = engine.executed() else { return engine.reload(reloading) };
-        engine.core.execute(Box::new(move || {
-            // If the cache is gone, nobody needs the value.
-            if let Some(engine) = executed.upgrade() {
-                engine.core.drop_caught(engine.reload(reloading));
-            }
-        }));
-        None
-    }
-}
-
 impl<K, V, S> Engine<K, V, S>
 where
     K: Hash + Eq + Clone + Send + Sync + 'static,
     V: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
-    /// From now on, reads start reloads by the stored loader.
+    /// From now on, reads start reloads by the stored loader: inline, or on the executor.
     pub fn start_reloads(self: &Arc<Self>) {
-        if let Some(reloads) = &self.reloads {
-            reloads.set_starter(Arc::new(Starter(Arc::downgrade(self))));
-        }
+        let Some(reloads) = &self.reloads else { return };
+        let engine = Arc::downgrade(self);
+        reloads.set_starter(Box::new(move |reloading: Reloading| {
+            let engine = engine.upgrade()?;
+            let Some(executed) = engine.executed() else { return engine.reload(reloading) };
+            engine.core.execute(Box::new(move || {
+                // If the cache is gone, nobody needs the value.
+                if let Some(engine) = executed.upgrade() {
+                    engine.core.drop_caught(engine.reload(reloading));
+                }
+            }));
+            None
+        }));
     }
 }
 
-impl<K, V, S> Engine<K, V, S>
-where
-    K: Hash + Eq,
-    S: BuildHasher,
-{
+impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     /// Reloads a node's value by the stored loader, on this thread.
     pub fn reload(&self, reloading: Reloading) -> Option<Entry<K, V>>
     where
@@ -99,7 +81,7 @@ where
     {
         let loader = self.reloads.as_ref().and_then(|reloads| reloads.loader.as_ref());
         let mut ask = |key: &K, old: &V| {
-            let reloaded = loader.map(|loader| loader.reload(key, old));
+            let reloaded = loader.map(|loader| loader(key, old));
             reloaded.unwrap_or(Err(NoValue::Absent)).map_err(Some)
         };
         self.reload_with(reloading, (&mut K::clone, &mut ask), Panics::Count)
@@ -260,25 +242,14 @@ where
         key: &mut dyn FnMut(&K) -> K,
         flight: EnteredFlight,
     ) -> ReloadEnd<K, V> {
-        match answer {
-            Ok(reloaded) => self.land_reload((node, read_at), reloaded, key, flight),
+        let Reloaded { outcome, lease } = match answer {
+            Ok(reloaded) => reloaded,
             Err(reason) => {
                 let shared = reason.clone();
                 flight.land_with(|| shared.map(LoadOutcome::NoValue));
-                (Ended::Failed(reason), None)
+                return (Ended::Failed(reason), None);
             }
-        }
-    }
-
-    /// Commits the loader's result, and ends the flight.
-    fn land_reload(
-        &self,
-        (node, read_at): (&Handle<K, V>, Option<Timestamp>),
-        reloaded: Reloaded<V>,
-        key: &mut dyn FnMut(&K) -> K,
-        flight: EnteredFlight,
-    ) -> ReloadEnd<K, V> {
-        let Reloaded { outcome, lease } = reloaded;
+        };
         match outcome {
             ReloadOutcome::New(value) => {
                 let made = self.pool.draft(node.meta().hash(), key(node.key())).fill(value);
@@ -293,18 +264,14 @@ where
             ReloadOutcome::NotModified => {
                 let prolonged = self.prolong(node, lease, &flight, read_at);
                 let is_over = prolonged.is_some() || self.is_taken_out(node, &flight);
-                let count = || node.raw().clone();
-                // The loader made no value. So a caller with a condition judges the old one.
-                let outcome = prolonged.map(|ends| LoadedNode {
-                    node: count(),
-                    ends,
-                    deadline: ends,
-                    is_made: false,
-                });
-                flight.land_with(|| outcome.map(LoadOutcome::Value));
                 let now = node.meta().created();
+                // The loader made no value. So a caller with a condition judges the old one.
                 let confirmed =
                     prolonged.map(|ends| Entry::new(node.clone(), now, ends, Origin::Found));
+                match &confirmed {
+                    Some(entry) => land_entry(flight, entry, entry.deadline()),
+                    None => flight.land(),
+                }
                 (if is_over { Ended::Done } else { Ended::Overtaken }, confirmed)
             }
             ReloadOutcome::Gone => {

@@ -4,7 +4,6 @@ use super::limits::QueuedLoad;
 use crate::engine::Engine;
 use crate::engine::failures::Failed;
 use crate::engine::loads::Begun;
-use crate::engine::step::Step;
 use crate::loaded::{LoaderResult, Reason};
 use crate::loader::ReloadFailure;
 use crate::primitives::catch_user_panic;
@@ -70,7 +69,7 @@ where
         };
         let (draft, mut joined) = (self.draft_for_load(key), None);
         let begun = self.begin_queued_load::<R::Reason>(&draft, &mut joined);
-        let Step::Done(Begun::Leading(flight)) = begun else { return false };
+        let Ok(Begun::Leading(flight)) = begun else { return false };
         let queued = QueuedLoad::new(flight, draft);
         self.core.execute(Box::new(move || {
             if let Some(engine) = engine.upgrade() {

@@ -12,11 +12,7 @@ use std::hash::{BuildHasher, Hash};
 use std::pin::pin;
 use std::task::{Context, Poll};
 
-impl<K, V, S> Engine<K, V, S>
-where
-    K: Hash + Eq,
-    S: BuildHasher,
-{
+impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     /// `op_of` makes the operation of what the future returns. (A future around the user's would
     /// have that one twice.)
     ///

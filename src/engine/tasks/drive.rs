@@ -5,9 +5,8 @@ use crate::engine::reentrancy::{Frame, ReentrancyMark};
 use crate::engine::step::Step;
 use crate::flight::cell::Follow;
 use crate::primitives::Arc;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::task::{Context, Poll};
 
 /// Runs the part of a task's operation that ends in deliveries. Back-pressure does not block the
 /// thread here: the operation awaits the deliveries at its end
@@ -25,33 +24,23 @@ pub fn as_task<T>(run: impl FnOnce() -> T) -> T {
 pub async fn drive<T>(mut step: impl FnMut() -> Step<T>) -> T {
     loop {
         match step() {
-            Step::Done(result) => return result,
-            Step::Wait(flight) => FlightEnded::of(flight).await,
+            Ok(result) => return result,
+            Err(flight) => flight_ended(flight).await,
         }
     }
 }
 
-/// A future that waits until a flight has ended.
-pub struct FlightEnded {
-    follow: Follow<Flight>,
-}
-
-impl FlightEnded {
-    pub fn of(flight: Arc<Flight>) -> Self {
-        Self { follow: Follow::new(flight) }
-    }
-}
-
-impl Future for FlightEnded {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let poll = Pin::new(&mut self.follow).poll(context).map(drop);
+/// Waits until a flight has ended.
+pub async fn flight_ended(flight: Arc<Flight>) {
+    let mut follow = Follow::new(flight);
+    poll_fn(|context| {
+        let poll = Pin::new(&mut follow).poll(context).map(drop);
         // The check must come after the poll. While the owner ends the flight, its token is still
         // on the stack, it calls this task's waker, and an executor may poll within that call.
         if poll.is_pending() {
-            self.follow.flight().assert_not_own();
+            follow.flight().assert_not_own();
         }
         poll
-    }
+    })
+    .await;
 }

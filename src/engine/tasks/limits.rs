@@ -1,7 +1,7 @@
 //! Time limits of tasks: a task waits for a reload or a load no longer than it wants to. The reload
 //! or load goes on without it. The limit is a future of the caller's.
 
-use super::drive::{FlightEnded, drive};
+use super::drive::{drive, flight_ended};
 use super::load::{Unmade, UnmadePlainly};
 use crate::engine::Engine;
 use crate::engine::flights::FlightKind;
@@ -58,7 +58,7 @@ impl<K: Eq, V, S> Engine<K, V, S> {
         }
         let reload = self.flight_of(node.meta().hash(), node.key()).1;
         if let Some(reload) = reload.filter(|flight| flight.kind() == FlightKind::Reload) {
-            FlightEnded::of(reload).await;
+            flight_ended(reload).await;
         }
     }
 }

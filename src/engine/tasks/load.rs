@@ -45,11 +45,7 @@ pub type Loaded<K, V, R> = Result<Entry<K, V>, <R as LoaderOutcome>::Reason>;
 /// Here a load asks the caller's future for the value.
 type MadeValue<V, N> = Exchange<(), Result<crate::loaded::Loaded<V>, N>>;
 
-impl<K, V, S> Engine<K, V, S>
-where
-    K: Hash + Eq,
-    S: BuildHasher,
-{
+impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     /// Reads the key's entry, which may be stale.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! Loads of many keys by one future of a task.
 
-use super::drive::{FlightEnded, as_task, drive};
+use super::drive::{as_task, drive, flight_ended};
 use crate::engine::Engine;
 use crate::engine::bulk::{Answers, FirstError, Missing, OwnLoads, Unasked, keys_of, polled};
 use crate::engine::loads::LoadTimer;
@@ -42,11 +42,7 @@ impl<F> Drop for Round<F> {
     }
 }
 
-impl<K, V, S> Engine<K, V, S>
-where
-    K: Hash + Eq,
-    S: BuildHasher,
-{
+impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     /// [`load_many`](Self::load_many) without a deadline. Also returns whether the call wrote
     /// nothing. Its caller waits for listeners.
     ///
@@ -90,7 +86,7 @@ where
             }
             match other {
                 None => break,
-                Some(other) => FlightEnded::of(other).await,
+                Some(other) => flight_ended(other).await,
             }
         }
         (Ok(self.answers(wanted)), wrote_nothing)

@@ -5,8 +5,8 @@ use super::exchange::{Exchange, Parts};
 use crate::engine::Engine;
 use crate::engine::loads::LoadTimer;
 use crate::engine::reentrancy::FlightToken;
-use crate::engine::refresh::{Answer, Panics, Starter};
-use crate::engine::reloads::{Reloading, Start};
+use crate::engine::refresh::{Answer, Panics};
+use crate::engine::reloads::Reloading;
 use crate::entry::Entry;
 use crate::executor::spawn;
 use crate::loaded::NoValue;
@@ -36,11 +36,7 @@ pub async fn caught<V>(answer: impl Future<Output = Answer<V>>) -> Answer<V> {
     .await
 }
 
-impl<K, V, S> Engine<K, V, S>
-where
-    K: Hash + Eq,
-    S: BuildHasher,
-{
+impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     /// Reloads a node's value by a future whose panics count as failures. Returns the entry
     /// of the value that it brought or found not modified, if it did. If the key has another load
     /// or computation, this waits for none. The caller pins the future, so that the futures up
@@ -89,57 +85,37 @@ where
     }
 }
 
-/// Starts reloads by an asynchronous loader, on the executor.
-struct AsyncStarter<K, V, E, S> {
-    starter: Starter<K, V, S>,
-    loader: Arc<dyn AnyAsyncLoader<K, V, E>>,
-}
-
-impl<K, V, E, S> Start<K, V> for AsyncStarter<K, V, E, S>
-where
-    K: Hash + Eq + Clone + Send + Sync + 'static,
-    V: Send + Sync + 'static,
-    E: Send + Sync + 'static,
-    S: BuildHasher + Send + Sync + 'static,
-{
-    fn start(&self, reloading: Reloading) -> Option<Entry<K, V>> {
-        let engine = self.starter.0.upgrade()?;
-        let loader = Arc::clone(&self.loader);
-        let execute = engine.core.executing();
-        let engine = Arc::downgrade(&engine);
-        // The task keeps the cache while its loader works, as a caller's load does. A job that
-        // waits keeps nothing: the executor may be the cache's own.
-        let reload = async move {
-            let Some(engine) = engine.upgrade() else { return };
-            let node = engine.pool.handle(reloading.node().clone());
-            let made = {
-                let answer = pin!(Some(asked(loader.reload(node.key(), node.value()))));
-                engine.reload_by(Box::new(reloading), K::clone, answer).await
-            };
-            engine.core.drop_caught(made);
-            engine.core.drop_caught(node);
-        };
-        spawn(Box::pin(reload), execute);
-        None
-    }
-}
-
 impl<K, V, S> Engine<K, V, S>
 where
     K: Hash + Eq + Clone + Send + Sync + 'static,
     V: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
-    /// Has reads start reloads by the stored loader, if these run on an executor.
+    /// Has reads start reloads by the stored loader, as tasks, if these run on an executor.
     pub fn start_reloads_by<E: Send + Sync + 'static>(
         self: &Arc<Self>,
         loader: Arc<dyn AnyAsyncLoader<K, V, E>>,
     ) {
-        if let Some(reloads) = &self.reloads
-            && !reloads.settings.inline
-        {
-            let starter = Starter(Arc::downgrade(self));
-            reloads.set_starter(Arc::new(AsyncStarter { starter, loader }));
-        }
+        let reloads = self.reloads.as_ref().filter(|reloads| !reloads.settings.inline);
+        let Some(reloads) = reloads else { return };
+        let engine = Arc::downgrade(self);
+        reloads.set_starter(Box::new(move |reloading: Reloading| {
+            let (started, loader) = (engine.upgrade()?, Arc::clone(&loader));
+            let engine = Arc::downgrade(&started);
+            // The task keeps the cache while its loader works, as a caller's load does. A job that
+            // waits keeps nothing: the executor may be the cache's own.
+            let reload = async move {
+                let Some(engine) = engine.upgrade() else { return };
+                let node = engine.pool.handle(reloading.node().clone());
+                let made = {
+                    let answer = pin!(Some(asked(loader.reload(node.key(), node.value()))));
+                    engine.reload_by(Box::new(reloading), K::clone, answer).await
+                };
+                engine.core.drop_caught(made);
+                engine.core.drop_caught(node);
+            };
+            spawn(Box::pin(reload), started.core.executing());
+            None
+        }));
     }
 }

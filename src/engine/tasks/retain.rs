@@ -2,7 +2,6 @@
 
 use super::drive::{as_task, drive};
 use crate::engine::Engine;
-use crate::engine::step::Step;
 use std::hash::{BuildHasher, Hash};
 
 impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
@@ -28,8 +27,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
                 continue;
             };
             let key = (node.meta().hash(), node.key());
-            let (Step::Done(_) | Step::Wait(_)) =
-                self.step_removal(key, &mut removal, &mut predicate);
+            drop(self.step_removal(key, &mut removal, &mut predicate));
             drop((node, removal));
             as_task(|| self.after_write());
         }

@@ -10,11 +10,7 @@ use crate::expiration::Lifetime;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 
-impl<K, V, S> Engine<K, V, S>
-where
-    K: Hash + Eq,
-    S: BuildHasher,
-{
+impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     pub async fn insert_async(&self, key: K, value: V, lifetime: Lifetime) {
         if let Some(mut insert) = as_task(|| self.begin_insert(key, value, lifetime)) {
             drive(|| self.step_insert(&mut insert)).await;

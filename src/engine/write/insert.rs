@@ -53,11 +53,7 @@ const _: () = {
     is_owned::<Insert<String, String>>();
 };
 
-impl<K, V, S> Engine<K, V, S>
-where
-    K: Hash + Eq,
-    S: BuildHasher,
-{
+impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     pub fn insert(&self, key: K, value: V, lifetime: Lifetime) {
         if let Some(mut insert) = self.begin_insert(key, value, lifetime) {
             block_on(|| self.step_insert(&mut insert));
@@ -223,10 +219,7 @@ where
             match attempt.obstacle {
                 Obstacle::EntryChanged => return self.step_insert_owning(insert),
                 Obstacle::Flight => {
-                    match self.clearance_for_write(node.meta().hash(), node.key()) {
-                        Step::Wait(flight) => return Step::Wait(flight),
-                        Step::Done(clearance) => attempt.clearance = clearance,
-                    }
+                    attempt.clearance = self.clearance_for_write(node.meta().hash(), node.key())?;
                     // The life begins after the wait, so the hooks are asked about that instant.
                     if attempt.answered.basis.is_some() {
                         // That step may have to wait as well.
@@ -242,7 +235,7 @@ where
             }
             attempt.obstacle = Obstacle::Changed;
             if self.try_insert(crate::epoch::pin(), self.pool.local(node), attempt).is_ok() {
-                return Step::Done(());
+                return Ok(());
             }
         }
     }
@@ -266,8 +259,8 @@ where
                     // Comparing keys is user code, and the last count on a flight may go here.
                     drop(guard);
                     match self.clearance_for_write(hash, node.key()) {
-                        Step::Wait(_) => return Err(node),
-                        Step::Done(clearance) => attempt.clearance = clearance,
+                        Err(_) => return Err(node),
+                        Ok(clearance) => attempt.clearance = clearance,
                     }
                     guard = crate::epoch::pin();
                 }
@@ -314,15 +307,12 @@ where
         // Dropped after the flight, also when a hook panics: these may be the last counts on an
         // entry, whose destructors may use the key.
         let (stable, put);
-        let flight = match self.acquire_key((hash, node.key()), &share, OnLoad::Overtake) {
-            Step::Wait(flight) => return Step::Wait(flight),
-            Step::Done(flight) => flight.enter(),
-        };
+        let flight = self.acquire_key((hash, node.key()), &share, OnLoad::Overtake)?.enter();
         stable = self.stable_entry(hash, node.key());
         let local = self.pool.local(node);
         put = self.put_owning(local, attempt.terms, None, Readings::Precise);
         flight.land();
         drop((stable, put));
-        Step::Done(())
+        Ok(())
     }
 }

@@ -5,7 +5,7 @@ use crate::clock::Timestamp;
 use crate::engine::Engine;
 use crate::engine::conflict::Attempt;
 use crate::engine::core::Search;
-use crate::engine::flights::Clearance;
+use crate::engine::flights::{Clearance, FlightKind};
 use crate::engine::read::NodeRef;
 use crate::engine::step::{Step, block_on};
 use crate::hash::Hash32;
@@ -77,11 +77,12 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         clearance: &mut Clearance<'static>,
     ) -> Step<bool> {
         let is_there = || self.peek_at(&crate::epoch::pin(), hash, key).is_some();
+        // A change that ends the entry is a removal, which overtakes a reload.
         let ends = || self.ends_now(hard_deadline) && is_there();
         self.step_write(
             (hash, key),
             clearance,
-            || self.clearance_for_lifetime((hash, key), ends),
+            || self.clearance((hash, key), |kind| kind == FlightKind::Reload && ends()),
             |found, clearance| self.try_set_hard_deadline(found, hash, hard_deadline, clearance),
         )
     }

@@ -126,11 +126,7 @@ impl<K, V, S> Engine<K, V, S> {
     }
 }
 
-impl<K, V, S> Engine<K, V, S>
-where
-    K: Hash + Eq,
-    S: BuildHasher,
-{
+impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     /// Puts a value into a key that this thread's flight owns. Returns the new entry, and the old
     /// one if the hooks were asked about it: the caller drops it after the flight.
     pub fn put_owning(

@@ -60,11 +60,7 @@ const _: () = {
     is_owned::<Removal<String, String>>();
 };
 
-impl<K, V, S> Engine<K, V, S>
-where
-    K: Hash + Eq,
-    S: BuildHasher,
-{
+impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     /// Removes the key's living entry if `condition` holds for it, and returns it.
     pub fn remove<Q: Equivalent<K> + ?Sized>(
         &self,
@@ -100,15 +96,14 @@ where
                 || self.clearance_for_write(hash, key),
                 |found, clearance| self.try_remove(found, hash, removal, clearance),
             );
-            let found = match attempt {
-                Step::Wait(flight) => return Step::Wait(flight),
-                Step::Done(Ok(removed)) => return Step::Done(removed),
-                Step::Done(Err(found)) => found,
+            let found = match attempt? {
+                Ok(removed) => return Ok(removed),
+                Err(found) => found,
             };
             *removal = match std::mem::replace(removal, Removal::Unjudged) {
                 Removal::Judged(judged) | Removal::Outdated(judged) => Removal::Outdated(judged),
                 _ if self.judge(&found, condition) => Removal::Judged(found),
-                _ => return Step::Done(None),
+                _ => return Ok(None),
             };
         }
     }
@@ -125,10 +120,7 @@ where
         // Dropped after the flight: this may be the last count on the entry, whose destructor may
         // use the key.
         let kept;
-        let flight = match self.acquire_key((hash, key), &share, OnLoad::Overtake) {
-            Step::Wait(flight) => return Step::Wait(flight),
-            Step::Done(flight) => flight.enter(),
-        };
+        let flight = self.acquire_key((hash, key), &share, OnLoad::Overtake)?.enter();
         let (entry, _) = self.stable_entry(hash, key);
         kept = entry.clone();
         let judged = entry.filter(|entry| self.judge(entry.node(), condition));
@@ -136,7 +128,7 @@ where
         let removed = judged.filter(|_| self.remove_owned(hash, key));
         flight.land();
         drop(kept);
-        Step::Done(removed)
+        Ok(removed)
     }
 
     pub fn judge(&self, entry: &Handle<K, V>, condition: Condition<'_, K, V>) -> bool {
