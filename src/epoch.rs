@@ -25,12 +25,12 @@
 //! The handle of a thread lives in a thread-local. A thread that pins while its locals are being
 //! destroyed gets a handle for that one guard.
 
-use crate::macros::number;
 use crate::primitives::atomic::Ordering;
 use crate::primitives::thread::LocalKey;
 use crate::primitives::{ordering_unless_seeded, seeded, thread_cells};
 pub use crossbeam_epoch::Guard;
 use std::cell::Cell;
+use std::num::NonZero;
 
 thread_cells! {
     /// How many deferred functions this thread has run.
@@ -47,24 +47,30 @@ const VAIN_FLUSHES: u32 = if cfg!(cortado_loom) { 3 } else { 8 };
 /// The number of a grace period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(transparent)]
-pub struct Grace(u64);
-number!(Grace(u64));
+pub struct Grace(NonZero<u64>);
 
 impl Grace {
-    /// Later than any grace period.
-    pub const NEVER: Self = Self(u64::MAX);
+    /// What [`to_word`](Self::to_word) was given.
+    pub fn from_word(word: u64) -> Option<Self> {
+        NonZero::new(word).map(Self)
+    }
+
+    /// 0 if there is none.
+    pub fn to_word(grace: Option<Self>) -> u64 {
+        grace.map_or(0, |grace| grace.0.get())
+    }
 
     /// Whether it is under way or over. A hint: it may be about to begin.
     #[inline]
     pub fn has_begun(self) -> bool {
-        periods().load(Ordering::Relaxed).div_ceil(2) >= self.0
+        periods().load(Ordering::Relaxed).div_ceil(2) >= self.0.get()
     }
 
     /// Whether every guard is gone that was held when [`next_grace`] returned this. Then all that
     /// was done under those guards happens before what the caller does next.
     #[inline]
     pub fn is_over(self) -> bool {
-        periods().load(Ordering::Acquire) / 2 >= self.0
+        periods().load(Ordering::Acquire) / 2 >= self.0.get()
     }
 }
 
@@ -76,7 +82,7 @@ pub fn next_grace() -> Grace {
     let word =
         periods().fetch_add(0, ordering_unless_seeded("grace-is-not-told", Ordering::AcqRel));
     let is_under_way = word % 2 == 1 && !seeded("grace-joins-the-present");
-    Grace(word / 2 + 1 + u64::from(is_under_way))
+    Grace(NonZero::<u64>::MIN.saturating_add(word / 2 + u64::from(is_under_way)))
 }
 
 /// Begins a grace period, unless one is under way, and moves the one that is under way on: hands

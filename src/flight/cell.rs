@@ -3,8 +3,8 @@
 //! A flight is a cell, or something that [has one](HasCell). [`Leader::of`] makes its only leader.
 //! The leader completes the flight by [`complete`](Leader::complete). A leader that is dropped
 //! before that, by a panic, a cancelled task or an early return, abandons the flight. Both are the
-//! *landing*. Threads wait by [`FlightCell::wait`], and tasks by awaiting a [`Follow`]. Both can
-//! wait for the same flight.
+//! *landing*. Threads wait by [`FlightCell::wait_until`], and tasks by awaiting a [`Follow`]. Both
+//! can wait for the same flight.
 //!
 //! ```text
 //!     Running ──── complete(T) ───► Done(T)

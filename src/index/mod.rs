@@ -121,7 +121,7 @@
 //! | `Index::preparation` (a lock) | callers of `resize_for` | the same | acquire / release | zeroed memory, which they own until it is a table |
 //! | `Table::moving` (a lock) | helpers | helpers | acquire / release | all copies, for `current` |
 //! | `Retired::state` (a lock) | threads that retire or free | the same | acquire / release | what waits for its grace period |
-//! | `Retired::waiting` | the same | all threads | relaxed | nothing: it tells when to take that lock |
+//! | `Retired::count` | the same | all threads | relaxed | nothing: it tells when to take that lock |
 //! | `Root` (`current`) | the last helper | all threads | release / acquire | the table and all copies |
 //!
 //! # Alternatives that lost

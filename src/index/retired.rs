@@ -115,10 +115,11 @@ impl Retired {
                 // SAFETY: rule 9: the bucket no longer links to it, and every thread that was
                 // pinned then has dropped its guard.
                 Some(What::Overflow(overflow)) => unsafe { overflow.free() },
-                // SAFETY: rule 8: no link leads to the table, and every thread that was pinned when
-                // the last one was taken away has dropped its guard.
                 Some(What::Table(table)) => {
-                    state.free = Some(unsafe { Box::from_raw(table.as_ptr()) })
+                    // SAFETY: rule 8: no link leads to the table, and every thread that was pinned
+                    // when the last one was taken away has dropped its guard.
+                    let table = unsafe { Box::from_raw(table.as_ptr()) };
+                    state.free = Some(table);
                 }
                 None => {}
             }

@@ -1,8 +1,9 @@
 //! What the scheduler knows of a client.
 
 use crate::clock::{NEVER, Timestamp};
+use crate::epoch::Grace;
 use crate::primitives::atomic::{AtomicU64, Ordering::Relaxed};
-use crate::primitives::guarded::GuardedBool;
+use crate::primitives::guarded::GuardedU64;
 use std::time::Duration;
 
 /// A client of the scheduler: anything that has work to do at certain times.
@@ -22,13 +23,13 @@ pub(super) struct ClientId(pub u64);
 pub(super) struct Armed {
     /// The deadline, as other threads may read it without the lock.
     at: AtomicU64,
-    /// Whether it waits for a grace period. Under the lock.
-    pub waits: GuardedBool,
+    /// The grace period that it waits for, if it does. Under the lock.
+    grace: GuardedU64,
 }
 
 impl Armed {
     pub fn new() -> Self {
-        Self { at: AtomicU64::new(NEVER.raw()), waits: GuardedBool::new(false) }
+        Self { at: AtomicU64::new(NEVER.raw()), grace: GuardedU64::new(Grace::to_word(None)) }
     }
 
     pub fn get(&self) -> Timestamp {
@@ -37,5 +38,13 @@ impl Armed {
 
     pub fn set(&self, at: Timestamp) {
         self.at.store(at.raw(), Relaxed);
+    }
+
+    pub fn grace(&self) -> Option<Grace> {
+        Grace::from_word(self.grace.load(Relaxed))
+    }
+
+    pub fn set_grace(&self, grace: Option<Grace>) {
+        self.grace.store(Grace::to_word(grace), Relaxed);
     }
 }

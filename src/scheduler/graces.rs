@@ -7,7 +7,7 @@ use super::client::{Armed, ClientId};
 use crate::clock::{NEVER, Nanos, Timestamp};
 use crate::epoch::Grace;
 use crate::primitives::{Arc, seeded};
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 
 /// The time between two looks, at first.
 const FIRST_DELAY: Nanos = Nanos::from_raw(2_000_000);
@@ -18,27 +18,24 @@ const EAGER_LOOKS: u32 = 4;
 /// So many clients are armed at once, at most. The scheduler is locked meanwhile.
 const MOST_AT_ONCE: usize = 256;
 
-/// A client that waits.
-#[derive(Debug)]
-pub(super) struct Waiting {
-    pub grace: Grace,
-    pub id: ClientId,
-    pub armed: Arc<Armed>,
+/// What a client waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Turn {
+    grace: Grace,
+    client: ClientId,
 }
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Graces {
-    /// In the order of their coming. That is the order of their grace periods, but for clients
-    /// that came at the same time.
-    waiting: VecDeque<Waiting>,
+    waiting: BTreeMap<Turn, Arc<Armed>>,
     vain_looks: u32,
     next_look: Timestamp,
 }
 
 impl Graces {
     pub fn new() -> Self {
-        Self { waiting: VecDeque::new(), vain_looks: 0, next_look: NEVER }
+        Self { waiting: BTreeMap::new(), vain_looks: 0, next_look: NEVER }
     }
 
     /// When to look again. [`NEVER`] if no client waits.
@@ -47,13 +44,24 @@ impl Graces {
     }
 
     /// The first grace period that a client waits for.
-    pub fn first(&self) -> Grace {
-        self.waiting.front().map_or(Grace::NEVER, |first| first.grace)
+    pub fn first(&self) -> Option<Grace> {
+        self.waiting.first_key_value().map(|(turn, _)| turn.grace)
     }
 
-    pub fn push(&mut self, client: Waiting, now: Timestamp) {
-        self.waiting.push_back(client);
-        self.look_soon(now);
+    /// Has a client wait, unless it does.
+    pub fn add(&mut self, client: ClientId, armed: &Arc<Armed>, grace: Grace, now: Timestamp) {
+        if armed.grace().is_none() {
+            armed.set_grace(Some(grace));
+            self.waiting.insert(Turn { grace, client }, Arc::clone(armed));
+            self.look_soon(now);
+        }
+    }
+
+    /// The client is gone.
+    pub fn remove(&mut self, client: ClientId, armed: &Armed) {
+        if let Some(grace) = armed.grace() {
+            self.waiting.remove(&Turn { grace, client });
+        }
     }
 
     fn look_soon(&mut self, now: Timestamp) {
@@ -71,10 +79,16 @@ impl Graces {
     }
 
     /// Takes out clients whose grace period is over.
-    pub fn take_ended(&mut self, now: Timestamp) -> Vec<Waiting> {
-        let is_over = |waiting: &&Waiting| waiting.grace.is_over();
-        let ended = self.waiting.iter().take(MOST_AT_ONCE).take_while(is_over).count();
-        let ended = self.waiting.drain(..ended).collect::<Vec<_>>();
+    pub fn take_ended(&mut self, now: Timestamp) -> Vec<(ClientId, Arc<Armed>)> {
+        let mut ended = Vec::new();
+        while ended.len() < MOST_AT_ONCE
+            && let Some(first) = self.waiting.first_entry()
+            && first.key().grace.is_over()
+        {
+            let (turn, armed) = first.remove_entry();
+            armed.set_grace(None);
+            ended.push((turn.client, armed));
+        }
         if self.waiting.is_empty() {
             self.next_look = NEVER;
         } else if !ended.is_empty() {
@@ -89,15 +103,24 @@ impl Graces {
 mod tests {
     use super::*;
 
+    const START: Timestamp = Timestamp::from_raw(0);
+
+    fn grace(number: u64) -> Grace {
+        Grace::from_word(number).unwrap()
+    }
+
+    /// That many grace periods from now.
+    fn future(number: u64) -> Grace {
+        grace(Grace::to_word(Some(crate::epoch::next_grace())) + number)
+    }
+
     /// Looks in vain become rare: a guard may be held for long. A client that comes starts again.
     #[test]
     fn looks_in_vain_become_rare() {
         let mut graces = Graces::new();
         assert_eq!(graces.next_look(), NEVER);
-        let mut now = Timestamp::from_raw(0);
-        let client =
-            || Waiting { grace: Grace::NEVER, id: ClientId(0), armed: Armed::new().into() };
-        graces.push(client(), now);
+        let mut now = START;
+        graces.add(ClientId(0), &Armed::new().into(), grace(u64::MAX), now);
         let mut delays = Vec::new();
         while now < Timestamp::from_raw(20_000_000_000) {
             assert!(graces.take_ended(now).is_empty());
@@ -109,7 +132,34 @@ mod tests {
         assert_eq!(delays[..first.len()], first);
         assert_eq!(delays.last(), Some(&1000));
         let before = Timestamp::from_raw(now.raw() - LONGEST_DELAY.raw() / 2);
-        graces.push(client(), before);
+        graces.add(ClientId(1), &Armed::new().into(), grace(u64::MAX), before);
         assert_eq!(graces.next_look(), before.saturating_add(FIRST_DELAY));
+    }
+
+    /// A client that comes late with an early grace period does not wait behind others.
+    #[test]
+    fn grace_periods_decide_who_is_first() {
+        let mut graces = Graces::new();
+        let (early, late) = (crate::epoch::next_grace(), future(1_000_000));
+        graces.add(ClientId(0), &Armed::new().into(), late, START);
+        graces.add(ClientId(1), &Armed::new().into(), early, START);
+        while !crate::epoch::hasten(early, 8) {}
+        let ended = graces.take_ended(START);
+        assert_eq!(ended.iter().map(|(client, _)| *client).collect::<Vec<_>>(), [ClientId(1)]);
+        assert_eq!(graces.first(), Some(late));
+    }
+
+    /// Caches that are made and dropped while a guard is held leave nothing behind.
+    #[test]
+    fn who_is_gone_waits_no_more() {
+        let mut graces = Graces::new();
+        let (stays, goes) = (Arc::new(Armed::new()), Arc::new(Armed::new()));
+        graces.add(ClientId(0), &stays, future(1_000_000), START);
+        graces.add(ClientId(1), &goes, future(2_000_000), START);
+        graces.add(ClientId(1), &goes, future(3_000_000), START);
+        graces.remove(ClientId(1), &goes);
+        assert_eq!(graces.waiting.len(), 1);
+        graces.remove(ClientId(0), &stays);
+        assert_eq!((graces.waiting.len(), graces.first()), (0, None));
     }
 }

@@ -26,6 +26,8 @@
 //!    `run` that is in progress. The scheduler also forgets a client whose handle turns out to be
 //!    dead.
 //! 6. The thread ends when the last client is forgotten. A later registration starts another one.
+//! 7. A client may also wait for one grace period of the epoch. The thread looks for all such
+//!    clients at once (`graces`), and arms those whose grace period is over.
 //!
 //! # The quick no
 //!

@@ -5,10 +5,10 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use super::client::{Armed, ClientId, Scheduled};
-use super::graces::{Graces, Waiting};
+use super::graces::Graces;
 use crate::clock::{LAST, NEVER, Nanos, Timestamp};
 use crate::epoch::{self, Grace};
-use crate::primitives::atomic::{Ordering::Relaxed, Ordering::SeqCst, fence};
+use crate::primitives::atomic::{Ordering::SeqCst, fence};
 use crate::primitives::plain::Weak;
 use crate::primitives::{Arc, Condvar, Mutex, MutexGuard, catch_user_panic, seeded, thread};
 
@@ -113,6 +113,7 @@ impl State {
 
     fn forget(&mut self, id: ClientId, armed: &Armed) {
         self.clients.remove(&Appointment { at: armed.get(), client: id });
+        self.graces.remove(id, armed);
     }
 }
 
@@ -214,11 +215,7 @@ impl Shared {
 
     pub(super) fn wake_after(&self, id: ClientId, armed: &Arc<Armed>, grace: Grace) {
         let mut state = self.state.lock();
-        if armed.waits.swap(true, Relaxed) {
-            return;
-        }
-        let armed = Arc::clone(armed);
-        state.graces.push(Waiting { grace, id, armed }, self.now());
+        state.graces.add(id, armed, grace, self.now());
         let oversleeps = state.graces.next_look() < state.asleep_until;
         drop(state);
         if oversleeps {
@@ -232,7 +229,8 @@ impl Shared {
         while !state.clients.is_empty() {
             let now = self.now();
             if state.graces.next_look() <= now {
-                state = self.look_at_graces(state, now);
+                state = self.look_at_graces(state);
+                continue;
             }
             let Some((id, Client { handle, armed })) = state.take_due(now) else {
                 state = self.sleep(state, now);
@@ -262,21 +260,16 @@ impl Shared {
 
     /// Advances the epoch for those who wait for a grace period, and runs those whose grace period
     /// is over.
-    fn look_at_graces<'a>(
-        &'a self,
-        state: MutexGuard<'a, State>,
-        now: Timestamp,
-    ) -> MutexGuard<'a, State> {
+    fn look_at_graces<'a>(&'a self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         let first = state.graces.first();
         drop(state);
-        let is_over = epoch::hasten(first, u32::MAX);
-        let mut state = self.state.lock();
+        let is_over = first.is_none_or(|first| epoch::hasten(first, u32::MAX));
+        let (now, mut state) = (self.now(), self.state.lock());
         state.looks += 1;
         if !is_over {
             state.graces.look_later(now);
         }
-        for Waiting { id, armed, .. } in state.graces.take_ended(now) {
-            armed.waits.store(false, Relaxed);
+        for (id, armed) in state.graces.take_ended(now) {
             let awake = !state.arm(id, &armed, now);
             debug_assert!(awake);
         }

@@ -23,7 +23,7 @@ impl Linked {
         Arc::new(Self {
             link: AtomicBool::new(true),
             is_freed: AtomicBool::new(false),
-            grace: AtomicU64::new(Grace::NEVER.raw()),
+            grace: AtomicU64::new(Grace::to_word(None)),
         })
     }
 
@@ -36,11 +36,11 @@ impl Linked {
 
     fn unlink(&self) {
         self.link.store(false, Relaxed);
-        self.grace.store(next_grace().raw(), Relaxed);
+        self.grace.store(Grace::to_word(Some(next_grace())), Relaxed);
     }
 
     fn free_if_over(&self) {
-        if Grace::from_raw(self.grace.load(Relaxed)).is_over() {
+        if Grace::from_word(self.grace.load(Relaxed)).is_some_and(Grace::is_over) {
             self.is_freed.store(true, Relaxed);
         }
     }

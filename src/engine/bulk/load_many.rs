@@ -330,6 +330,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         let LoadedMany { pairs, absent } = match made {
             Ok(made) => made,
             Err(error) => {
+                // Listeners run when the loads land.
+                timer.stop(&Err::<(), _>(()));
                 failed.note(0, plain::Arc::new(error));
                 return None;
             }

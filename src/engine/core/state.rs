@@ -90,8 +90,8 @@ pub struct Sweep {
 /// Dead nodes that wait for the same grace period, or for a pass after it.
 pub struct Dead {
     pub ids: Vec<NodeId>,
-    /// [`Grace::NEVER`] during a pass that adds nodes.
-    pub grace: Grace,
+    /// `None` during a pass that adds nodes.
+    pub grace: Option<Grace>,
 }
 
 /// The figures that passes publish. All of them are as of the last pass. They begin a cache line,
@@ -110,7 +110,7 @@ pub struct Published {
     /// When the epoch was last advanced for this cache.
     last_advance: AtomicU64,
     /// The first grace period that dead nodes, or what the index has retired, wait for;
-    /// [`Grace::NEVER`] if nothing waits.
+    /// none if nothing waits.
     grace: AtomicU64,
     /// Dead nodes that the cache still has its count on.
     pub unreclaimed: AtomicUsize,
@@ -125,7 +125,7 @@ impl Published {
             next_due: AtomicU64::new(NEVER.raw()),
             last_pass: AtomicU64::new(now.raw()),
             last_advance: AtomicU64::new(now.raw()),
-            grace: AtomicU64::new(Grace::NEVER.raw()),
+            grace: AtomicU64::new(Grace::to_word(None)),
             unreclaimed: AtomicUsize::new(0),
         }
     }
@@ -159,12 +159,12 @@ impl Published {
         self.last_advance.store(now.raw(), Ordering::Relaxed);
     }
 
-    pub fn grace(&self) -> Grace {
-        Grace::from_raw(self.grace.load(Ordering::Relaxed))
+    pub fn grace(&self) -> Option<Grace> {
+        Grace::from_word(self.grace.load(Ordering::Relaxed))
     }
 
-    pub fn set_grace(&self, grace: Grace) {
-        self.grace.store(grace.raw(), Ordering::Relaxed);
+    pub fn set_grace(&self, grace: Option<Grace>) {
+        self.grace.store(Grace::to_word(grace), Ordering::Relaxed);
     }
 
     pub fn set_last_pass(&self, now: Timestamp) {

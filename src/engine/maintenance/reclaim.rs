@@ -44,7 +44,7 @@ impl Pass<'_> {
     #[inline(always)]
     pub fn push_dead(&mut self, id: NodeId, meta: &Meta) {
         match self.state.dead.back_mut() {
-            Some(last) if last.grace == Grace::NEVER && last.ids.len() < BATCH => last.ids.push(id),
+            Some(last) if last.grace.is_none() && last.ids.len() < BATCH => last.ids.push(id),
             _ => self.open_batch(id),
         }
         self.died.count += 1;
@@ -56,16 +56,17 @@ impl Pass<'_> {
     #[cold]
     fn open_batch(&mut self, id: NodeId) {
         let dead = &mut self.state.dead;
-        let takes_more = |last: &&mut Dead| last.ids.len() < BATCH && !last.grace.has_begun();
+        let has_begun = |last: &Dead| last.grace.is_some_and(Grace::has_begun);
+        let takes_more = |last: &&mut Dead| last.ids.len() < BATCH && !has_begun(last);
         if let Some(last) = dead.back_mut().filter(takes_more) {
             last.ids.push(id);
-            last.grace = Grace::NEVER;
+            last.grace = None;
         } else {
             // Full size at once: growing later may wait for a thread that was preempted inside the
             // allocator.
             let mut ids = Vec::with_capacity(BATCH);
             ids.push(id);
-            dead.push_back(Dead { ids, grace: Grace::NEVER });
+            dead.push_back(Dead { ids, grace: None });
         }
     }
 
@@ -81,14 +82,13 @@ impl Pass<'_> {
             self.state.unreclaimed_weight += died.weight;
             let grace = next_grace();
             let opened = self.state.dead.iter_mut().rev();
-            let opened = opened.take_while(|batch| batch.grace == Grace::NEVER);
-            opened.for_each(|batch| batch.grace = grace);
+            let opened = opened.take_while(|batch| batch.grace.is_none());
+            opened.for_each(|batch| batch.grace = Some(grace));
         }
         let over = core.give_up_dead(self.state, died.count);
-        let dead = self.state.dead.get(over).map(|batch| batch.grace);
+        let dead = self.state.dead.get(over).and_then(|batch| batch.grace);
         let grace = dead.into_iter().chain(core.index.awaited_grace()).min();
-        let grace = grace.unwrap_or(Grace::NEVER);
-        left.begins_grace = grace != Grace::NEVER && grace != published.grace();
+        left.begins_grace = grace.is_some() && grace != published.grace();
         published.set_grace(grace);
         over > 0
     }
@@ -125,7 +125,7 @@ impl Core {
     /// Whether nodes, or what the index has retired, wait for a grace period, or for a pass after
     /// it.
     pub fn waits_for_grace(&self) -> bool {
-        self.upkeep.published.grace() != Grace::NEVER
+        self.upkeep.published.grace().is_some()
     }
 
     /// Operations (also reads) run a pass now and then while nodes wait for their grace period. A
@@ -142,7 +142,9 @@ impl Core {
     /// a pass may drop: at least [`DROPS`], and at least as many as this pass has `added`. Returns
     /// how many batches are left of those whose grace period is over.
     fn give_up_dead(&self, state: &mut Maintenance, added: usize) -> usize {
-        let is_over = |batch: &Dead| batch.grace.is_over() || seeded("retire-without-grace");
+        let is_over = |batch: &Dead| {
+            batch.grace.is_some_and(Grace::is_over) || seeded("retire-without-grace")
+        };
         let mut over = state.dead.partition_point(is_over);
         if over == 0 {
             return 0;

@@ -136,7 +136,8 @@ impl Core {
     /// Advances the epoch until a pass can reclaim something, by at most so many flushes. Where
     /// there are few operations, no other thread advances it. Returns whether a pass can.
     pub fn hasten_grace(&self, most_flushes: u32) -> bool {
-        self.waits_for_grace() && crate::epoch::hasten(self.upkeep.published.grace(), most_flushes)
+        let grace = self.upkeep.published.grace();
+        grace.is_some_and(|grace| crate::epoch::hasten(grace, most_flushes))
     }
 
     /// [`hasten_grace`](Self::hasten_grace) of a caller, beside its operation.
@@ -204,10 +205,8 @@ impl Core {
         if self.hasten_grace(FEW_FLUSHES) {
             return Some(Duration::ZERO);
         }
-        if self.waits_for_grace()
-            && let Some(alarm) = self.upkeep.alarm.get()
-        {
-            alarm.wake_after(self.upkeep.published.grace());
+        if let Some((grace, alarm)) = self.upkeep.published.grace().zip(self.upkeep.alarm.get()) {
+            alarm.wake_after(grace);
         }
         if !left.blocked {
             self.upkeep.idle_runs.store(0, Ordering::Relaxed);
