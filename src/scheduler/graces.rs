@@ -61,6 +61,9 @@ impl Graces {
     pub fn remove(&mut self, client: ClientId, armed: &Armed) {
         if let Some(grace) = armed.grace() {
             self.waiting.remove(&Turn { grace, client });
+            if self.waiting.is_empty() {
+                self.next_look = NEVER;
+            }
         }
     }
 
@@ -160,6 +163,6 @@ mod tests {
         graces.remove(ClientId(1), &goes);
         assert_eq!(graces.waiting.len(), 1);
         graces.remove(ClientId(0), &stays);
-        assert_eq!((graces.waiting.len(), graces.first()), (0, None));
+        assert_eq!((graces.waiting.len(), graces.next_look()), (0, NEVER));
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! **Paused time** advances to the next deadline as soon as all tasks of the runtime wait. So only
 //! what is to happen at a time of the runtime's is a deadline here. A client that waits for other
-//! threads asks to be run [within real time](TaskRegistration::wake_within_real_time): the thread
+//! threads asks to be run [within real time](Alarm::come_back_in_real_time): the thread
 //! of the process calls the task then. That thread exists only if there is such a wait.
 //!
 //! All state is in one mutex, which is held for a few instructions. Under it nothing is called but
@@ -104,6 +104,10 @@ impl Alarm for TaskRegistration {
     /// Ends the task.
     fn cancel(&self) {
         self.shared.change(|state| state.is_cancelled = true);
+        #[cfg(not(cortado_loom))]
+        if let Some(Some(registration)) = self.real_time.get() {
+            registration.cancel();
+        }
     }
 }
 
