@@ -4,7 +4,7 @@ use crate::clock::Clock;
 use crate::error::BuildError;
 #[cfg(not(cortado_loom))]
 use crate::executor::Workers;
-use crate::executor::{Execute, Job};
+use crate::executor::{Execute, Job, Work, spawn};
 use crate::primitives::atomic::AtomicUsize;
 use crate::wheel::Geometry;
 use std::sync::Arc;
@@ -64,15 +64,25 @@ impl Config {
             let reason = "a cache has either a receiver of its removals or listeners";
             return Err(BuildError::new("removals", reason));
         }
-        self.refresh.check(self.executor.is_some())
+        self.refresh.check()
     }
 
-    /// The settings of reloads, if the cache has refresh. Without an executor, reloads run inline.
+    /// Checks that the executor can poll futures.
+    ///
+    /// # Errors
+    /// If there is none that can.
+    pub fn check_polls(&self) -> Result<(), BuildError> {
+        let given = self.executor.as_ref().is_some_and(Executor::polls);
+        if given || Executor::by_default(&self.clock).polls() {
+            return Ok(());
+        }
+        let reason = "a loader that awaits needs a place to run: set `executor` or `on_tokio`";
+        Err(BuildError::new("executor", reason))
+    }
+
+    /// The settings of reloads, if the cache has refresh.
     pub fn reloads(&self) -> Option<RefreshSettings> {
-        let settings = self.refresh;
-        let inline = settings.inline || self.executor.is_none();
-        let is_on = settings.after_write.is_some() || settings.has_policy || settings.has_loader;
-        is_on.then_some(RefreshSettings { inline, ..settings })
+        self.refresh.has_loader.then_some(self.refresh)
     }
 
     pub fn geometry(&self) -> Geometry {
@@ -95,8 +105,6 @@ pub struct RefreshSettings {
     pub has_policy: bool,
     /// Whether there is a stored loader.
     pub has_loader: bool,
-    /// Whether reloads run on the threads that trigger them.
-    pub inline: bool,
     /// How many reloads may be under way at once.
     pub limit: usize,
     /// The time from a failed reload to the next one.
@@ -109,7 +117,6 @@ impl Default for RefreshSettings {
             after_write: None,
             has_policy: false,
             has_loader: false,
-            inline: false,
             // As many as a process has connections to one upstream, as a rule.
             limit: 64,
             retry: Duration::from_secs(1),
@@ -118,19 +125,17 @@ impl Default for RefreshSettings {
 }
 
 impl RefreshSettings {
-    fn check(&self, has_executor: bool) -> Result<(), BuildError> {
+    fn check(&self) -> Result<(), BuildError> {
         if self.limit == 0 {
             return Err(BuildError::new("refresh_limit", "with zero, nothing is ever reloaded"));
         }
         let setting = match (self.after_write, self.has_policy) {
+            _ if self.has_loader => return Ok(()),
             (Some(_), _) => "refresh_after_write",
             (None, true) => "refresh_after",
             (None, false) => return Ok(()),
         };
-        if self.inline || has_executor {
-            return Ok(());
-        }
-        let reason = "reloads need a place to run: set `executor` or `refresh_inline`";
+        let reason = "reloads need a stored loader: build the cache by `build_with_loader`";
         Err(BuildError::new(setting, reason))
     }
 }
@@ -272,12 +277,17 @@ pub enum Executor {
     #[default]
     Workers,
     Own(Arc<dyn Execute>),
-    /// Threads of a tokio runtime on which blocking is allowed.
+    /// A tokio runtime: that of the caller, or outside of any, this one.
     #[cfg(feature = "tokio")]
-    Runtime(tokio::runtime::Handle),
+    Runtime(Option<tokio::runtime::Handle>),
 }
 
 impl Executor {
+    /// Whether it can run futures: the workers are for jobs that block.
+    pub fn polls(&self) -> bool {
+        !matches!(self, Self::Workers)
+    }
+
     /// Whether others share the executor, and it never runs a job inside another one: a job ends
     /// after its share then, and another one follows it. (A runtime that shuts down waits for jobs
     /// that run, and drops those that follow.)
@@ -289,7 +299,7 @@ impl Executor {
     pub fn by_default(clock: &Clock) -> Self {
         #[cfg(feature = "tokio")]
         if let Some(time) = clock.runtime() {
-            return Self::Runtime(time.runtime().clone());
+            return Self::Runtime(Some(time.runtime().clone()));
         }
         let _any_other = clock;
         Self::default()
@@ -306,7 +316,34 @@ impl Executor {
             Self::Own(executor) => executor.execute(job),
             // A runtime that has shut down drops the job.
             #[cfg(feature = "tokio")]
-            Self::Runtime(runtime) => drop(runtime.spawn_blocking(job)),
+            Self::Runtime(of_build) => {
+                present_runtime(of_build.as_ref()).map(|runtime| runtime.spawn_blocking(job));
+            }
+        }
+    }
+
+    /// Hands a reload over, which blocks. On the workers, no more than [`Workers::RELOADS`] of
+    /// these run at once, and none takes a thread from the other jobs.
+    pub fn execute_reload(&self, job: Job) {
+        match self {
+            #[cfg(not(cortado_loom))]
+            Self::Workers => Workers::for_reloads().execute(job),
+            _ => self.execute(job),
+        }
+    }
+
+    /// Runs a future, or drops it, if it cannot.
+    pub fn spawn(&self, work: Work) {
+        match self {
+            Self::Workers => drop(work),
+            Self::Own(executor) => {
+                let executor = Arc::clone(executor);
+                spawn(work, Box::new(move |job| executor.execute(job)));
+            }
+            #[cfg(feature = "tokio")]
+            Self::Runtime(of_build) => {
+                present_runtime(of_build.as_ref()).map(|runtime| runtime.spawn(work));
+            }
         }
     }
 
@@ -321,4 +358,10 @@ impl Executor {
             _ => self.execute(job),
         }
     }
+}
+
+/// The runtime of the caller, or else that of the builder's.
+#[cfg(feature = "tokio")]
+fn present_runtime(of_build: Option<&tokio::runtime::Handle>) -> Option<tokio::runtime::Handle> {
+    tokio::runtime::Handle::try_current().ok().or_else(|| of_build.cloned())
 }

@@ -65,8 +65,6 @@ impl std::error::Error for TimedOut {}
 pub enum LoadError<E> {
     /// The loader returned this error.
     Failed(Arc<E>),
-    /// The loader panicked, on another thread.
-    Panicked,
     /// The hard limit has come. The load goes on.
     TimedOut,
 }
@@ -75,7 +73,6 @@ impl<E> Clone for LoadError<E> {
     fn clone(&self) -> Self {
         match self {
             Self::Failed(error) => Self::Failed(Arc::clone(error)),
-            Self::Panicked => Self::Panicked,
             Self::TimedOut => Self::TimedOut,
         }
     }
@@ -85,7 +82,6 @@ impl<E: fmt::Display> fmt::Display for LoadError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Failed(error) => error.fmt(f),
-            Self::Panicked => f.write_str("the loader panicked"),
             Self::TimedOut => TimedOut.fmt(f),
         }
     }

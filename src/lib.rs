@@ -89,9 +89,8 @@
 //! A read waits for no lock and for no other thread. It may run a piece of maintenance in passing.
 //! That maintenance skips a bucket or a buffer that another thread holds, since that thread may
 //! have been preempted. A read may also run the listener and the destructors of removed values,
-//! unless an [`executor`](Builder::executor) runs them. With
-//! [`refresh_inline`](Builder::refresh_inline), the read that triggers a reload also runs the
-//! loader.
+//! unless an [`executor`](Builder::executor) runs them. A read that triggers a reload hands it to
+//! the executor.
 //!
 //! A write waits for another write to the same bucket of the index, and for a computation of its
 //! key. If the write buffer has no room left, the write also waits for the thread that runs the

@@ -13,10 +13,9 @@ use std::time::{Duration, Instant};
 /// A closure that takes a key and returns a `Result` of a [`Loaded`] is a loader. Implement the
 /// trait to use the old value in a reload, or to load many keys at once.
 ///
-/// *Callbacks*: a loader runs with no lock and no guard of the cache held, on the thread of a call
-/// of `get` and the like, or where the cache's reloads run
-/// ([`refresh_inline`](crate::Builder::refresh_inline), [`executor`](crate::Builder::executor)). It
-/// may use the cache for other keys. Only one load or reload of a key runs at a time, unless a
+/// *Callbacks*: a loader runs with no lock and no guard of the cache held: a load on the thread of
+/// the call of `get` and the like that needs it, a reload on the executor
+/// ([where](crate::Builder::refresh_after_write)). It may use the cache for other keys. Only one load or reload of a key runs at a time, unless a
 /// write of the key comes meanwhile.
 ///
 /// The cache owns the loader. A loader that owns its own cache is a cycle, and neither is ever
@@ -50,7 +49,6 @@ use std::time::{Duration, Instant};
 /// let pages = Cache::builder()
 ///     .time_to_live(Duration::from_secs(3600))
 ///     .refresh_after_write(Duration::from_secs(60))
-///     .refresh_inline(true)
 ///     .build_with_loader(Upstream);
 /// assert_eq!(pages.get_entry(&"/".to_owned()).unwrap().body, "hello");
 /// ```
@@ -139,7 +137,8 @@ where
     }
 }
 
-/// Makes the values of a [`future::LoadingCache`](crate::future::LoadingCache); see [`Loader`].
+/// Makes the values of a [`future::LoadingCache`](crate::future::LoadingCache); see [`Loader`]. Its
+/// loads and its reloads run on the executor.
 ///
 /// A closure that takes a key by value and returns a future is a loader. An `async` closure that
 /// captures something is none, since its future borrows from the closure. Clone what it captures
@@ -147,7 +146,7 @@ where
 /// also to use the old value in a reload, or to load many keys at once:
 ///
 /// ```
-/// use cortado::{AsyncLoader, Loaded, Reloaded, future::Cache};
+/// use cortado::{AsyncLoader, Job, Loaded, Reloaded, future::Cache};
 /// use std::time::Duration;
 ///
 /// struct Upstream;
@@ -167,19 +166,19 @@ where
 /// # pollster::block_on(async {
 /// let pages = Cache::builder()
 ///     .refresh_after_write(Duration::from_secs(60))
-///     .refresh_inline(true)
+///     .executor(|job: Job| job()) // in a service, `on_tokio()`
 ///     .build_with_loader(Upstream);
 /// assert_eq!(pages.get("/").await.unwrap(), "body of /");
 /// # });
 /// ```
 ///
 /// ```
-/// use cortado::{Loaded, future::Cache};
+/// use cortado::{Job, Loaded, future::Cache};
 /// use std::sync::Arc;
 ///
 /// # pollster::block_on(async {
 /// let host = Arc::new("example.org".to_owned());
-/// let pages = Cache::builder().build_with_loader(move |path: String| {
+/// let pages = Cache::builder().executor(|job: Job| job()).build_with_loader(move |path: String| {
 ///     let host = Arc::clone(&host);
 ///     async move { Ok::<_, ()>(Loaded::new(format!("{host}{path}"))) }
 /// });

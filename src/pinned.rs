@@ -1,6 +1,6 @@
 //! Views of a cache, whose lookups return references.
 
-use crate::engine::{Engine, deliver_deferred, has_deferred};
+use crate::engine::Engine;
 use crate::epoch::Guard;
 use crate::macros::debug_fields;
 use equivalent::Equivalent;
@@ -12,25 +12,11 @@ use std::hash::{BuildHasher, Hash};
 pub struct Pinned<'c, K, V, S> {
     engine: &'c Engine<K, V, S>,
     guard: Guard,
-    // Declared, and so dropped, after the guard.
-    _end: End,
-}
-
-/// Does what reads have left to the end of the view: reloads that run inline.
-struct End;
-
-impl Drop for End {
-    #[inline]
-    fn drop(&mut self) {
-        if has_deferred() {
-            deliver_deferred();
-        }
-    }
 }
 
 impl<'c, K, V, S> Pinned<'c, K, V, S> {
     pub(crate) fn new(engine: &'c Engine<K, V, S>) -> Self {
-        Self { engine, guard: crate::epoch::pin(), _end: End }
+        Self { engine, guard: crate::epoch::pin() }
     }
 }
 

@@ -174,7 +174,11 @@ impl<K, V, C> Builder<K, V, C> {
     ///
     /// * Each cache has at most one job for this with the executor at a time.
     /// * The executor also runs [reloads](Self::refresh_after_write) of stale entries, one job
-    ///   each.
+    ///   each, and the loads and reloads of a loader that awaits
+    ///   ([`future`](crate::future::LoadingCache)). Such a one is a job each time that it is woken;
+    ///   if it is woken while it is polled, the same job polls it again, up to 64 times. If it needs
+    ///   a runtime's timers or I/O, the jobs have to run inside the runtime's context:
+    ///   [`on_tokio`](Self::on_tokio) does all that.
     /// * [`run_pending_tasks`](crate::Cache::run_pending_tasks) and [`close`](crate::Cache::close)
     ///   do not rely on the executor: they do what they promise themselves.
     /// * An executor that runs jobs at once, on the caller's thread, is allowed. If it panics, so
@@ -186,9 +190,8 @@ impl<K, V, C> Builder<K, V, C> {
     ///   is stuck or gone does not fill the memory;
     ///   [`Stats::pending_drops`](crate::Stats::pending_drops) shows it.
     /// * An executor that drops jobs delivers nothing and reloads nothing, and no counter of
-    ///   reloads shows it. Such is one with the `Handle` of a tokio runtime that has ended. So it
-    ///   must not outlive the runtime: build the cache once per runtime, or keep both in a
-    ///   `static`.
+    ///   reloads shows it. Such is one with the `Handle` of a tokio runtime that has ended. Loads
+    ///   run in the calls that need them then.
     /// * The executor is dropped with the cache, on the thread on which the cache ends. That may be
     ///   one of the executor's own threads, or that worker thread.
     ///
@@ -217,6 +220,37 @@ impl<K, V, C> Builder<K, V, C> {
     /// ```
     pub fn executor(mut self, executor: impl Execute) -> Self {
         self.config.executor = Some(Executor::Own(Arc::new(executor)));
+        self
+    }
+
+    /// Runs the cache's jobs on tokio: the loads and reloads of a loader that awaits by `spawn`; the
+    /// listener, destructors, and the reloads of a loader that blocks by `spawn_blocking`. Otherwise
+    /// like [`executor`](Self::executor).
+    ///
+    /// Each job goes to the runtime of the thread that causes it. Outside of any runtime it goes to
+    /// the one in which this method was called, if there was one, and is dropped if that has ended.
+    /// So a cache in a `static` works in each test's runtime.
+    ///
+    /// ```
+    /// use cortado::{Loaded, future::Cache};
+    /// use std::time::Duration;
+    ///
+    /// #[tokio::main]
+    /// async fn main() {
+    ///     let pages = Cache::builder()
+    ///         .time_to_live(Duration::from_secs(3600))
+    ///         .refresh_after_write(Duration::from_secs(60))
+    ///         .on_tokio()
+    ///         .build_with_loader(|url: String| async move {
+    ///             Ok::<_, std::io::Error>(Loaded::new(format!("body of {url}")))
+    ///         });
+    ///     assert_eq!(pages.get("/").await.unwrap(), "body of /");
+    /// }
+    /// ```
+    #[cfg(feature = "tokio")]
+    pub fn on_tokio(mut self) -> Self {
+        let present = tokio::runtime::Handle::try_current().ok();
+        self.config.executor = Some(Executor::Runtime(present));
         self
     }
 }

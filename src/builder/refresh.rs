@@ -18,30 +18,33 @@ impl<K, V, C> Builder<K, V, C> {
     /// [`expire_after`](Self::expire_after)): between the two, values are served while a new one is
     /// made, and while making one fails.
     ///
-    /// Reads trigger reloads in a cache with a stored loader
-    /// ([`build_with_loader`](Self::build_with_loader)). In others only calls that bring a loader
-    /// do: [`load_refreshing`](Cache::load_refreshing), and with
-    /// [`refresh_inline`](Self::refresh_inline) [`get_with`](Cache::get_with) and the like. An
-    /// entry that nobody reads is not reloaded. `get`, `get_entry`, `touch`, `get_many` and
-    /// reads of a view trigger them. `peek`, `contains_key` and iteration do not. After a read
-    /// that triggered a reload, the value that it brings takes the old one's place, which
-    /// leaves as [`Replaced`](crate::RemovalCause::Replaced). A reload is no use of the entry
-    /// for the eviction policy, and no read for an idle time.
+    /// The reload is made by the cache's stored loader
+    /// ([`build_with_loader`](Self::build_with_loader)). An entry that nobody reads is not reloaded.
+    /// `get`, `get_entry`, `touch`, `get_many` and reads of a view trigger reloads. `peek`,
+    /// `contains_key` and iteration do not. The value that a reload brings takes the old one's
+    /// place, which leaves as [`Replaced`](crate::RemovalCause::Replaced). A reload is no use of
+    /// the entry for the eviction policy, and no read for an idle time.
     ///
     /// A write, a removal, a computation or `invalidate_all` during a reload overtakes it: what it
     /// brings is not kept.
     ///
-    /// *Where reloads run*: on the [`executor`](Self::executor), or inline
-    /// ([`refresh_inline`](Self::refresh_inline)).
+    /// *Where reloads run*: on the [`executor`](Self::executor) or runtime
+    /// ([`on_tokio`](Self::on_tokio)) of the cache. Without one, those of a
+    /// [`Loader`](crate::Loader), which blocks, run on worker threads of the process: 64 of all
+    /// caches at once, others wait. The read hands its reload over when it has its value. Inside a
+    /// load, a computation, a callback or a listener of any cache, and while the thread holds a
+    /// view, the reload waits for the next operation on the cache, or for its
+    /// [`scheduler`](Self::scheduler).
     ///
     /// *Cost*: 16 bytes per entry, whether it becomes stale or not. A plain hit on an entry that is
     /// not stale costs what it costs without refresh, unless there is an idle time or a read
     /// hook.
     ///
-    /// *Errors*: [`try_build`](Self::try_build) fails if neither of the two is set.
+    /// *Errors*: [`try_build`](Self::try_build) fails: a cache without a stored loader has no
+    /// refresh.
     ///
     /// ```
-    /// use cortado::{Cache, Clock, Loaded};
+    /// use cortado::{Cache, Clock, Job, Loaded};
     /// use std::sync::atomic::{AtomicU32, Ordering};
     /// use std::time::Duration;
     ///
@@ -51,7 +54,7 @@ impl<K, V, C> Builder<K, V, C> {
     /// let settings = Cache::builder()
     ///     .time_to_live(Duration::from_secs(3600))
     ///     .refresh_after_write(Duration::from_secs(60))
-    ///     .refresh_inline(true)
+    ///     .executor(|job: Job| job()) // runs jobs at once, on the caller's thread
     ///     .clock(clock)
     ///     .build_with_loader(load);
     /// assert_eq!(settings.get(&"k"), Ok(0));
@@ -76,44 +79,27 @@ impl<K, V, C> Builder<K, V, C> {
     /// nothing is written.
     ///
     /// ```
-    /// use cortado::Cache;
+    /// use cortado::{Cache, Loaded};
     /// use std::time::Duration;
     ///
     /// struct Answer { address: [u8; 4], ttl: Duration }
     ///
+    /// fn resolve(host: &String) -> std::io::Result<Loaded<Answer>> {
+    ///     Ok(Loaded::new(Answer { address: [127, 0, 0, 1], ttl: Duration::from_secs(60) }))
+    /// }
+    ///
     /// // Answers are asked for anew when three quarters of their time are over.
-    /// let dns: Cache<String, Answer> = Cache::builder()
+    /// let dns = Cache::builder()
     ///     .ttl_on_write(|_, answer: &Answer| Some(answer.ttl))
     ///     .refresh_after(|_, answer: &Answer, _| Some(answer.ttl * 3 / 4))
-    ///     .refresh_inline(true)
-    ///     .build();
-    /// # drop(dns);
+    ///     .build_with_loader(resolve);
+    /// assert_eq!(dns.get_entry("localhost").unwrap().address, [127, 0, 0, 1]);
     /// ```
     pub fn refresh_after(
         mut self,
         policy: impl Fn(&K, &V, Instant) -> Option<Duration> + Send + Sync + 'static,
     ) -> Self {
         self.hooks.refresh = Some(Box::new(policy));
-        self
-    }
-
-    /// Sets whether reloads run on the thread of the read that triggered them, at its end. By
-    /// default they run on the [`executor`](Self::executor).
-    ///
-    /// That read takes as long as the loader. `get` and `get_entry` of a [`LoadingCache`] look at
-    /// the key again then, and return the new value, also one that the cache does not keep
-    /// ([terms](LoadingCache::get)). Those of a [`Cache`] and other reads return the old one, which
-    /// they have found before the loader runs, even if it ends meanwhile. Other readers do not
-    /// wait.
-    ///
-    /// Inside a hook, a loader or a computation of any cache, the reload is left to the end of the
-    /// outermost one; while the thread holds a view ([`pin`](Cache::pin)), to the end of the view,
-    /// whose drop runs the loader. Until then it counts as under way. Inside a comparison of keys
-    /// or the clone of a value it is left to a later operation of the thread. The loader may read
-    /// other stale keys. At the end of one read, as many such reloads run as
-    /// [`refresh_limit`](Self::refresh_limit) says, and later reads begin the others.
-    pub fn refresh_inline(mut self, inline: bool) -> Self {
-        self.config.refresh.inline = inline;
         self
     }
 
@@ -131,7 +117,7 @@ impl<K, V, C> Builder<K, V, C> {
     /// [`Stats::reloads_under_way`](crate::Stats::reloads_under_way) stays at the limit. A `get` of
     /// the key past its lifetime waits for the loader that hangs;
     /// [`get_within`](LoadingCache::get_within) waits for a time, and a write of the key for none.
-    /// So give loaders a time limit: that of the client of your upstream, or, if they await, that
+    /// Caches without an executor share 64 places in all. So give loaders a time limit: that of the client of your upstream, or, if they await, that
     /// of the runtime (`tokio::time::timeout(limit, request).await`). Its error counts as any
     /// failure.
     ///
@@ -151,8 +137,7 @@ impl<K, V, C> Builder<K, V, C> {
     ///
     /// Until then the entry is read as if it were not stale. The delay also applies where the
     /// executor dropped the job of a reload, and where the key had a load or a computation when its
-    /// reload was to begin. It does not apply where a task that reloaded inline was dropped: the
-    /// next task takes over.
+    /// reload was to begin.
     pub fn refresh_retry(mut self, delay: Duration) -> Self {
         self.config.refresh.retry = delay;
         self
@@ -169,8 +154,7 @@ where
     /// [`refresh_after_write`](Self::refresh_after_write) and
     /// [`refresh_after`](Self::refresh_after) say when an entry is stale, and so may the loader
     /// ([`Loaded::refresh_after`](crate::Loaded::refresh_after)). Otherwise only
-    /// [`refresh`](LoadingCache::refresh) reloads. Without an [`executor`](Self::executor), reloads
-    /// run inline.
+    /// [`refresh`](LoadingCache::refresh) and [`reload`](LoadingCache::reload) do.
     ///
     /// *Cost*: 16 bytes per entry, as with a soft deadline.
     ///
@@ -204,11 +188,10 @@ where
     /// use cortado::{Cache, Loaded, RandomState};
     /// use std::time::Duration;
     ///
-    /// let builder = Cache::<u32, u32>::builder().refresh_after_write(Duration::from_secs(60));
+    /// let builder = Cache::<u32, u32>::builder().expiry_resolution(Duration::ZERO);
     /// let double = |n: &u32| Ok::<_, ()>(Loaded::new(2 * n));
-    /// // Neither an executor nor `refresh_inline`.
     /// let refused = builder.try_build_with_loader(double, RandomState::new());
-    /// assert_eq!(refused.unwrap_err().setting(), "refresh_after_write");
+    /// assert_eq!(refused.unwrap_err().setting(), "expiry_resolution");
     /// ```
     pub fn try_build_with_loader<L, S>(
         mut self,

@@ -3,7 +3,7 @@
 use super::Cache;
 use super::load::loaded;
 use crate::compute::{CompResult, Op};
-use crate::engine::{KeySource, OnStale, Owned};
+use crate::engine::{KeySource, Owned};
 use crate::entry::Entry;
 use crate::loaded::{Loaded, LoaderResult};
 use crate::to_key::ToKey;
@@ -74,9 +74,9 @@ macro_rules! operations {
         fn load_if<R: LoaderResult<V>>(
             self,
             loader: impl FnOnce() -> R,
-            judge: (Option<&mut dyn FnMut(&K, &V) -> bool>, OnStale),
+            replace_if: Option<&mut dyn FnMut(&K, &V) -> bool>,
         ) -> Result<Entry<K, V>, R::Reason> {
-            self.cache.engine().load(self.key, loader, judge)
+            self.cache.engine().load(self.key, loader, replace_if)
         }
 
         fn compute<E>(
@@ -97,7 +97,7 @@ macro_rules! operations {
         /// assert_eq!(*cache.entry("k").or_insert(2), 1);
         /// ```
         pub fn or_insert(self, default: V) -> Entry<K, V> {
-            Loaded::<V>::shared(self.load_if(loaded(|| default), (None, OnStale::Keep)))
+            Loaded::<V>::shared(self.load_if(loaded(|| default), None))
         }
 
         /// Returns a handle on the key's entry; if the key has none, inserts the type's default.
@@ -113,7 +113,7 @@ macro_rules! operations {
         where
             V: Default,
         {
-            Loaded::<V>::shared(self.load_if(loaded(V::default), (None, OnStale::Keep)))
+            Loaded::<V>::shared(self.load_if(loaded(V::default), None))
         }
 
         /// Returns a handle on the key's entry; if the key has none, `init` makes the value.
@@ -129,7 +129,7 @@ macro_rules! operations {
         /// assert_eq!(*second, 1);
         /// ```
         pub fn or_insert_with(self, init: impl FnOnce() -> V) -> Entry<K, V> {
-            Loaded::<V>::shared(self.load_if(loaded(init), (None, OnStale::Reload)))
+            Loaded::<V>::shared(self.load_if(loaded(init), None))
         }
 
         /// Returns a handle on the key's entry; if the key has none, or one for which `replace_if`
@@ -156,7 +156,7 @@ macro_rules! operations {
             mut replace_if: impl FnMut(&V) -> bool,
         ) -> Entry<K, V> {
             let mut condition = |_: &K, value: &V| replace_if(value);
-            Loaded::<V>::shared(self.load_if(loaded(init), (Some(&mut condition), OnStale::Keep)))
+            Loaded::<V>::shared(self.load_if(loaded(init), Some(&mut condition)))
         }
 
         /// Returns a handle on the key's entry; if the key has none, `init` may make the value.
@@ -173,9 +173,7 @@ macro_rules! operations {
             self,
             init: impl FnOnce() -> Option<V>,
         ) -> Option<Entry<K, V>> {
-            Option::<Loaded<V>>::shared(
-                self.load_if(|| init().map(Loaded::new), (None, OnStale::Reload)),
-            )
+            Option::<Loaded<V>>::shared(self.load_if(|| init().map(Loaded::new), None))
         }
 
         /// Returns a handle on the key's entry; if the key has none, `init` makes the value or
@@ -197,7 +195,7 @@ macro_rules! operations {
             F: FnOnce() -> Result<V, E>,
             E: Send + Sync + 'static,
         {
-            self.load_if(|| init().map(Loaded::new), (None, OnStale::Reload))
+            self.load_if(|| init().map(Loaded::new), None)
         }
 
         /// Returns a handle on the key's entry; if the key has none, `loader` makes the value and
@@ -218,7 +216,7 @@ macro_rules! operations {
             self,
             loader: impl FnOnce() -> R,
         ) -> R::Shared<Entry<K, V>> {
-            R::shared(self.load_if(loader, (None, OnStale::Reload)))
+            R::shared(self.load_if(loader, None))
         }
 
         /// Looks at the key's living entry, decides, and does what was decided, atomically.

@@ -11,10 +11,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Returns a clone of the key's value; if the key has none, `init` makes one.
     ///
     /// Only one caller at a time runs its `init`. The others wait and share its result. The lookup
-    /// counts as a read, like [`get`](Self::get). A stale value is returned; or, with
-    /// [`refresh_inline`](crate::Builder::refresh_inline), one caller makes it anew by its `init`.
-    /// If an `init` that may fail does so then, the call returns the stale value, unless that has
-    /// ended or was removed meanwhile.
+    /// counts as a read, like [`get`](Self::get). A stale value is returned, too.
     ///
     /// *Atomicity*: the value enters the cache as by [`insert`](Self::insert), with two exceptions:
     ///
@@ -50,7 +47,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Loaded::<V>::shared(self.engine().load_value(Owned(key), loaded(init)))
     }
 
-    /// Like [`get_with`](Self::get_with), but clones the key only to load or reload.
+    /// Like [`get_with`](Self::get_with), but clones the key only to load.
     ///
     /// ```
     /// let cache: cortado::Cache<String, usize> = cortado::Cache::new(100);
@@ -102,7 +99,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     }
 
     /// Like [`optionally_get_with`](Self::optionally_get_with), but clones the key only to
-    /// load or reload.
+    /// load.
     ///
     /// ```
     /// let cache: cortado::Cache<String, usize> = cortado::Cache::new(100);
@@ -142,7 +139,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.engine().load_value(Owned(key), || init().map(Loaded::new))
     }
 
-    /// Like [`try_get_with`](Self::try_get_with), but clones the key only to load or reload.
+    /// Like [`try_get_with`](Self::try_get_with), but clones the key only to load.
     ///
     /// # Errors
     /// As [`try_get_with`](Self::try_get_with).
@@ -187,7 +184,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         R::shared(self.engine().load_value(Owned(key), loader))
     }
 
-    /// Like [`load`](Self::load), but clones the key only to load or reload.
+    /// Like [`load`](Self::load), but clones the key only to load.
     ///
     /// ```
     /// use cortado::{Cache, Loaded};
@@ -207,54 +204,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         V: Clone,
     {
         R::shared(self.engine().load_value(key, loader))
-    }
-
-    /// Returns a clone of the key's value; if it is stale, has `loader` make a new one in the
-    /// background; if there is none, `loader` makes one now.
-    ///
-    /// For caches with refresh and without a stored loader
-    /// ([`refresh_after_write`](crate::Builder::refresh_after_write)). A stale value is returned at
-    /// once. One of the callers who find it hands its `loader` to the builder's
-    /// [`executor`](crate::Builder::executor), and what that brings takes the old value's place. If
-    /// it makes no value, or panics, the old value stays until its lifetime is over, and the next
-    /// attempt comes after [`refresh_retry`](crate::Builder::refresh_retry). With
-    /// [`refresh_inline`](crate::Builder::refresh_inline), `loader` runs on this thread, and the
-    /// call returns what it made. If it made nothing, the call returns the stale value; if that has
-    /// ended meanwhile, the error or `None`.
-    ///
-    /// Otherwise like [`load`](Self::load), which cannot leave its loader to another thread. With
-    /// `refresh_inline`, `load` and the like do the same on this thread; without, they return the
-    /// stale value.
-    ///
-    /// ```
-    /// use cortado::{Cache, Clock, Job, Loaded};
-    /// use std::{sync::mpsc::channel, time::Duration};
-    ///
-    /// let (clock, hand) = Clock::manual();
-    /// let (jobs, queue) = channel::<Job>();
-    /// let pages: Cache<&str, u32> = Cache::builder()
-    ///     .refresh_after_write(Duration::from_secs(60))
-    ///     .executor(move |job| drop(jobs.send(job)))
-    ///     .clock(clock)
-    ///     .build();
-    /// assert_eq!(pages.load_refreshing("/", || Loaded::new(1)), 1);
-    /// hand.advance(Duration::from_secs(60));
-    /// assert_eq!(pages.load_refreshing("/", || Loaded::new(2)), 1);
-    /// queue.recv().unwrap()(); // as one of the executor's threads does
-    /// assert_eq!(pages.get("/"), Some(2));
-    /// ```
-    pub fn load_refreshing<R: LoaderResult<V>>(
-        &self,
-        key: K,
-        loader: impl FnOnce() -> R + Send + 'static,
-    ) -> R::Shared<V>
-    where
-        K: Send + Sync + 'static,
-        V: Clone + Send + Sync + 'static,
-        S: Send + Sync + 'static,
-    {
-        let entry = self.engine().load_refreshing(key, loader);
-        R::shared(entry.map(crate::Entry::into_value))
     }
 }
 

@@ -1,7 +1,6 @@
 //! Caches with a stored loader.
 
 use super::Cache;
-use crate::engine::Waited;
 use crate::entry::Entry;
 use crate::error::LoadError;
 use crate::loaded::LoadedMany;
@@ -46,17 +45,19 @@ where
 {
     /// Returns a clone of the key's value; if the key has none, the loader makes one.
     ///
-    /// A stale value is returned at once, and one of its readers triggers a reload
-    /// ([`refresh_after_write`](crate::Builder::refresh_after_write)). If this very call runs the
-    /// reload ([`refresh_inline`](crate::Builder::refresh_inline)), it looks at the key again, and
-    /// returns the new value, which the cache need not have kept. If the reload has failed, it
-    /// returns the stale value; but if that has ended or was removed while the loader worked, or is
-    /// [gone](crate::Reloaded::gone), the call loads the key, as one without a value. A load is one
-    /// of [`Cache::try_get_with`]: one caller runs the loader, and the others share its outcome.
+    /// A load runs in the call that needs it. It is one of [`Cache::try_get_with`]: one caller runs
+    /// the loader, and the others share its outcome.
+    ///
+    /// A stale value is returned at once, and one of its readers hands a reload to the executor
+    /// ([`refresh_after_write`](crate::Builder::refresh_after_write)). If that runs jobs at once, on
+    /// the caller's thread, this call looks at the key again, and returns the new value, which the
+    /// cache need not have kept. If the reload has failed, it returns the stale value; but if that
+    /// has ended or was removed while the loader worked, or is [gone](crate::Reloaded::gone), the
+    /// call loads the key, as one without a value.
     ///
     /// *Blocking*: waits for the loader, and for a load or computation of the key that is under
-    /// way, if the key has no value. A hit waits for nothing, except for the loader if this
-    /// very read triggered a reload that runs inline.
+    /// way, if the key has no value. A hit waits for nothing but an executor that runs jobs at
+    /// once.
     ///
     /// # Errors
     /// The loader's error in a load. A failed reload is none.
@@ -125,7 +126,7 @@ where
     }
 
     /// See [`entry_after_reload`](crate::engine::Engine::entry_after_reload).
-    fn after_reload<Q>(&self, key: &Q, made: Option<Entry<K, V>>) -> Option<Entry<K, V>>
+    fn after_reload<Q>(&self, key: &Q, made: Vec<Entry<K, V>>) -> Option<Entry<K, V>>
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
@@ -169,25 +170,23 @@ where
         Ok(self.cache.engine().load_many(keys, loader, None)?.unwrap_or_default())
     }
 
-    /// Has the key's value reloaded now, stale or not; if the key has none, has it loaded. Does not
-    /// wait for the executor. Returns whether this call has begun a reload or load: false if one of
-    /// the key is under way, or if too many reloads are
-    /// ([`refresh_limit`](crate::Builder::refresh_limit)), or if it would run on the executor while
-    /// more notifications wait than a limit allows.
+    /// Starts a reload of the key's value, stale or not; if the key has none, a load. Returns
+    /// whether this call has started one: false if one of the key is under way, if too many reloads
+    /// are ([`refresh_limit`](crate::Builder::refresh_limit)), or if more notifications wait than a
+    /// limit allows.
     ///
-    /// It runs where reloads run: on the builder's [`executor`](crate::Builder::executor), or on
-    /// this thread. Readers get the old value meanwhile. It is no read of the entry.
-    ///
-    /// A failure leaves the old value, and is counted. If another call loads a missing key while
-    /// this load waits for the executor, this load does not begin.
+    /// It runs on the executor ([where](crate::Builder::refresh_after_write)), and this call does
+    /// not wait for it. Readers get the old value meanwhile. It is no read of the entry. A failure
+    /// leaves the old value, and is counted. A load that waits for the executor does not begin if
+    /// the key has got a value by then; until it begins, another call may start one as well.
     ///
     /// ```
-    /// use cortado::{Cache, Loaded};
+    /// use cortado::{Cache, Job, Loaded};
     /// use std::sync::atomic::{AtomicU32, Ordering};
     ///
     /// let version = AtomicU32::new(0);
     /// let load = move |_: &&str| Ok::<_, ()>(Loaded::new(version.fetch_add(1, Ordering::Relaxed)));
-    /// let settings = Cache::builder().refresh_inline(true).build_with_loader(load);
+    /// let settings = Cache::builder().executor(|job: Job| job()).build_with_loader(load);
     /// assert_eq!(settings.get(&"k"), Ok(0));
     /// assert!(settings.refresh(&"k"));
     /// assert_eq!(settings.get(&"k"), Ok(1));
@@ -197,51 +196,90 @@ where
         self.cache.engine().refresh_key(key, move |key| loader.load(key))
     }
 
+    /// Reloads the key's value, stale or not, and returns it; if the key has none, loads it.
+    ///
+    /// The reload runs on the executor, and this call waits for it, or for the one that is under
+    /// way already. If it fails, the call returns the old value; if too many are under way, too
+    /// ([`refresh_limit`](crate::Builder::refresh_limit)). So it does inside a load, a computation,
+    /// a callback or a listener of any cache, or while the thread holds a view: there it waits for
+    /// no reload.
+    ///
+    /// *Blocking*: as said. On the only thread of the executor it would wait for itself.
+    ///
+    /// # Errors
+    /// The loader's error in a load. A failed reload is none.
+    ///
+    /// # Panics
+    /// As [`get`](Self::get).
+    ///
+    /// ```
+    /// use cortado::{Cache, Loaded};
+    /// use std::sync::atomic::{AtomicU32, Ordering};
+    ///
+    /// let version = AtomicU32::new(0);
+    /// let load = move |_: &&str| Ok::<_, ()>(Loaded::new(version.fetch_add(1, Ordering::Relaxed)));
+    /// let settings = Cache::builder().build_with_loader(load);
+    /// assert_eq!(settings.get(&"k"), Ok(0));
+    /// assert_eq!(settings.reload(&"k"), Ok(1));
+    /// ```
+    pub fn reload<Q>(&self, key: &Q) -> Result<V, Arc<E>>
+    where
+        Q: ToKey<K> + Hash + ?Sized,
+        V: Clone,
+    {
+        let engine = self.cache.engine();
+        if let Some(entry) = self.cache.peek(key) {
+            engine.refresh_node(entry.node());
+            engine.await_reload(entry.node(), None);
+            drop(entry);
+            if let Some(present) = self.cache.peek(key) {
+                return Ok(present.into_value());
+            }
+        }
+        self.get(key)
+    }
+
     /// Like [`get`](Self::get), with time limits, in real time, counted from the call.
     ///
     /// * A fresh value is returned at once.
     /// * If the value is stale, the call waits for its reload until `limits.soft`, and returns the
-    ///   new value if it is there by then, else the stale one.
-    /// * If the key has no value, the call waits for a load until `limits.hard`, and fails then.
+    ///   new value if it is there by then, else the stale one. The reload goes on.
+    /// * If the key has no value, and another call loads it, this one waits for that until
+    ///   `limits.hard`, and fails then.
     ///
-    /// Whatever the call has given up to wait for goes on, and its value enters the cache. So the
-    /// loader runs on the builder's [`executor`](crate::Builder::executor). With
-    /// [`refresh_inline`](crate::Builder::refresh_inline), or without an executor, it runs on this
-    /// thread, where a limit interrupts no code: only waits for other calls' loads are limited
-    /// then.
+    /// A limit interrupts no code: a loader that this call runs itself, for a key without a value,
+    /// ends first. Who needs more takes a loader that awaits
+    /// ([`future::LoadingCache`](crate::future::LoadingCache)), whose loads go on by themselves.
     ///
-    /// Inside a load, a computation, a callback or a listener of any cache, the call waits for no
-    /// reload: it gets the stale value at once. So it does while the thread holds a view, if
-    /// reloads run inline.
-    ///
-    /// On an executor, calls for one key share one job, however many of them have given up. A
-    /// thread of the executor that calls this for a key without a value needs another one to be
-    /// free for the load, or times out. Other methods do not wait for a job that has not begun.
+    /// Inside a load, a computation, a callback or a listener of any cache, or while the thread
+    /// holds a view, the call waits for no reload: it gets the stale value at once.
     ///
     /// # Errors
-    /// If there is no value: the loader has failed, or panicked on the executor, or the hard limit
-    /// has come.
+    /// If there is no value: the loader has failed, or the hard limit has come.
     ///
     /// # Panics
-    /// If the loader panics on this thread, or asks so for the very key that it loads. A loader
-    /// that reloads gets the stale value.
+    /// As [`get`](Self::get).
     ///
     /// ```
-    /// use cortado::{Cache, Job, LoadError, LoadLimits, Loaded};
+    /// use cortado::{Cache, Clock, Job, LoadLimits, Loaded};
     /// use std::{sync::mpsc::channel, time::Duration};
     ///
-    /// let (jobs, queue) = channel::<Job>();
-    /// let squares = Cache::builder()
+    /// let ((clock, hand), (jobs, queue)) = (Clock::manual(), channel::<Job>());
+    /// let pages = Cache::builder()
+    ///     .refresh_after_write(Duration::from_secs(60))
     ///     .executor(move |job| drop(jobs.send(job)))
+    ///     .clock(clock)
     ///     .build_with_loader(|n: &u64| Ok::<_, ()>(Loaded::new(n * n)));
-    /// let limits = LoadLimits { soft: Duration::ZERO, hard: Duration::from_millis(5) };
-    /// // No thread runs the jobs.
-    /// assert_eq!(squares.get_within(&7, limits), Err(LoadError::TimedOut));
+    /// pages.insert(7, 0);
+    /// hand.advance(Duration::from_secs(60));
+    /// let limits = LoadLimits { soft: Duration::from_millis(5), hard: Duration::from_secs(1) };
+    /// assert_eq!(pages.get_within(&7, limits), Ok(0)); // nobody has run the job
     /// queue.recv().unwrap()();
-    /// assert_eq!(squares.get_within(&7, limits), Ok(49));
+    /// assert_eq!(pages.get_within(&7, limits), Ok(49));
     /// ```
-    pub fn get_within(&self, key: &K, limits: LoadLimits) -> Result<V, LoadError<E>>
+    pub fn get_within<Q>(&self, key: &Q, limits: LoadLimits) -> Result<V, LoadError<E>>
     where
+        Q: ToKey<K> + Hash + ?Sized,
         V: Clone,
     {
         // A time limit that overflows is as good as none.
@@ -250,19 +288,21 @@ where
         let engine = self.cache.engine();
         let (found, made) = self.cache.read_entry(key);
         if let Some(entry) = found {
-            // A time limit that is `None` never comes.
-            engine.await_reload(entry.node(), soft.into_iter().chain(hard).min());
+            if engine.is_being_renewed(entry.node()) {
+                // A time limit that is `None` never comes.
+                engine.await_reload(entry.node(), soft.into_iter().chain(hard).min());
+            }
             drop(entry);
-            if let Some(present) = self.after_reload(key, made.flatten()) {
+            if let Some(present) = self.after_reload(key, made.unwrap_or_default()) {
                 return Ok(present.into_value());
             }
         }
-        let loader = Arc::clone(&self.loader);
-        match engine.load_until(key, move |key: &K| loader.load(key), hard) {
-            Waited::Loaded(Ok(entry)) => Ok(entry.into_value()),
-            Waited::Loaded(Err(error)) => Err(LoadError::Failed(error)),
-            Waited::Panicked => Err(LoadError::Panicked),
-            Waited::TimedOut => Err(LoadError::TimedOut),
+        let wanted = key.to_key();
+        let load = || self.loader.load(&wanted);
+        match engine.load_after_miss_until(wanted.clone(), load, hard) {
+            Some(Ok(entry)) => Ok(entry.into_value()),
+            Some(Err(error)) => Err(LoadError::Failed(error)),
+            None => Err(LoadError::TimedOut),
         }
     }
 
@@ -272,7 +312,7 @@ where
     /// Leaves no trace, like [`peek`](Cache::peek).
     ///
     /// ```
-    /// use cortado::{Cache, Loaded};
+    /// use cortado::{Cache, Job, Loaded};
     /// use std::sync::atomic::{AtomicBool, Ordering};
     ///
     /// static IS_UP: AtomicBool = AtomicBool::new(true);
@@ -280,10 +320,10 @@ where
     ///     true => Ok(Loaded::new(7)),
     ///     false => Err("no answer"),
     /// };
-    /// let settings = Cache::builder().refresh_inline(true).build_with_loader(load);
+    /// let settings = Cache::builder().executor(|job: Job| job()).build_with_loader(load);
     /// assert_eq!(settings.get(&"k"), Ok(7));
     /// IS_UP.store(false, Ordering::Relaxed);
-    /// settings.refresh(&"k");
+    /// settings.refresh(&"k"); // an executor that runs jobs at once has run it
     /// assert_eq!(settings.get(&"k"), Ok(7)); // the old value stays
     /// let failure = settings.last_failure("k").unwrap();
     /// assert_eq!((failure.error().map(|it| **it), failure.times()), (Some("no answer"), 1));

@@ -6,8 +6,8 @@ use crate::pinned::Pinned;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 
-/// What a read has found; and if it has run a reload, the entry that this has made, if any.
-type EntryRead<K, V> = (Option<Entry<K, V>>, Option<Option<Entry<K, V>>>);
+/// What a read has found; and if it has run reloads, what these have made, perhaps of other keys.
+type EntryRead<K, V> = (Option<Entry<K, V>>, Option<Vec<Entry<K, V>>>);
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Returns a clone of the key's value, if the key has a living entry.
@@ -68,9 +68,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         entry
     }
 
-    /// [`get_entry`](Self::get_entry), and what a reload, which the read has triggered and run, has
-    /// made. It may be that of another key.
-    pub(super) fn read_entry<Q>(&self, key: &Q) -> EntryRead<K, V>
+    /// [`get_entry`](Self::get_entry), and what reloads have made that the read has run.
+    pub(crate) fn read_entry<Q>(&self, key: &Q) -> EntryRead<K, V>
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
@@ -123,8 +122,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// While a view is held, the memory of values that were removed from *any* cache of the process
     /// cannot be released. Hold it for a request, not forever, and not across an `await`.
     ///
-    /// *Refresh*: a lookup that finds an entry stale triggers its reload. If reloads run inline
-    /// ([`refresh_inline`](crate::Builder::refresh_inline)), the drop of the view runs it.
+    /// *Refresh*: a lookup that finds an entry stale triggers its reload, which the next operation
+    /// on the cache hands to the executor, or its scheduler.
     ///
     /// *Expiration*: as for [`get`](Self::get): each lookup reads the clock. A reference that was
     /// returned stays valid after the entry's deadline, for as long as the view.

@@ -114,7 +114,7 @@ impl<K, V, S> Engine<K, V, S> {
     #[cold]
     pub fn overtake_load<Q: Equivalent<K> + ?Sized>(&self, hash: Hash32, key: &Q) {
         let Some(flight) = self.flight_of(hash, key).1 else { return };
-        let is_load = matches!(flight.kind(), FlightKind::Load | FlightKind::Queued);
+        let is_load = flight.kind() == FlightKind::Load;
         let is_removed = || is_load && self.find(&crate::epoch::pin(), hash, key).is_none();
         if flight.may_share_entry() || is_removed() {
             flight.overtake();
@@ -159,17 +159,14 @@ impl Core {
         FlightGuard::register(&self.flights, (kind, generation), call, key_node, seen)
     }
 
-    /// Removes `other` from the board if it is an overtaken load, or one that has not begun;
-    /// returns whether it did. By `on_load`, this call overtakes a load or a reload first.
+    /// Removes `other` from the board if it is an overtaken load; returns whether it did. By
+    /// `on_load`, this call overtakes a load or a reload first.
     pub fn dismiss_overtaken(&self, hash: Hash32, other: &Arc<Flight>, on_load: OnLoad) -> bool {
         let overtakes = match (other.kind(), on_load) {
             (FlightKind::Exclusive, _) => return false,
             (FlightKind::Reload, OnLoad::WaitUnlessReload) | (_, OnLoad::Overtake) => true,
-            (FlightKind::Load | FlightKind::Queued | FlightKind::Reload, _) => false,
+            (FlightKind::Load | FlightKind::Reload, _) => false,
         };
-        if on_load != OnLoad::WaitQueued && !seeded("queued-loads-are-waited-for") {
-            other.bypass_queued();
-        }
         if overtakes {
             other.overtake();
         }

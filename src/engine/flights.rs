@@ -9,8 +9,8 @@
 //!   the entry or the reload has begun to commit.
 //! * Some writes take the key **exclusively**, as computations do: an insert whose entry changed
 //!   while its hooks ran, and a conditional removal whose entry changed while its condition ran.
-//! * Loads and computations of the key wait for each other, but not for reloads and queued loads.
-//!   No operation begins to wait for an overtaken load: it removes the load from the board and goes
+//! * Loads and computations of the key wait for each other, but not for reloads. No operation begins
+//!   to wait for an overtaken load: it removes the load from the board and goes
 //!   on. So an operation that begins after the write never gets a value that was loaded before the
 //!   write.
 //!
@@ -35,7 +35,7 @@ use crate::hash::Hash32;
 use crate::links::NodeId;
 use crate::node::Generation;
 use crate::pool::RawHandle;
-use crate::primitives::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use crate::primitives::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::primitives::queue::SegQueue;
 use crate::primitives::{Arc, Patience, seeded};
 use std::cell::Cell;
@@ -57,22 +57,12 @@ pub struct Flight {
     /// reason to give the load up. Relaxed: the owner stores `true` before it takes the bucket's
     /// lock; others read it after they have held that lock.
     may_share: AtomicBool,
-    /// Whether a load that was handed to the executor has begun. Relaxed: it publishes no other
-    /// data. An operation that changes it from [`QUEUED`] runs a loader or a computation next.
-    stage: AtomicU8,
     /// The node whose eviction waits for this computation. Relaxed: a pass writes it under the
     /// shard's lock, and the flight's owner reads it after holding that lock.
     postponed_victim: AtomicU32,
     /// The result; `None` for a computation, which has no result for others.
     cell: FlightCell<Option<LoadOutcome>>,
 }
-
-/// The load waits in the executor.
-const QUEUED: u8 = 0;
-/// The owner's code may run. Flights of other kinds have begun when they are registered.
-const BEGUN: u8 = 1;
-/// Another operation bypassed the load while it was queued. The load will not begin.
-const BYPASSED: u8 = 2;
 
 impl HasCell for Flight {
     type Result = Option<LoadOutcome>;
@@ -134,17 +124,6 @@ impl Flight {
         self.overtaken.store(true, Ordering::Relaxed);
     }
 
-    /// Whether this is a load that waits in the executor.
-    pub fn is_queued(&self) -> bool {
-        self.stage.load(Ordering::Relaxed) == QUEUED
-    }
-
-    /// Bypasses a load that waits in the executor, because the executor's only thread may be the
-    /// caller's. Does nothing to a load that has begun.
-    pub fn bypass_queued(&self) {
-        let _ = self.stage.compare_exchange(QUEUED, BYPASSED, Ordering::Relaxed, Ordering::Relaxed);
-    }
-
     /// Whether a call that joins this flight may get the key's entry with the lifetime that it had
     /// before a change. A call that has just changed the lifetime then overtakes the flight. While
     /// the loader runs there is no entry to share.
@@ -169,9 +148,7 @@ impl Flight {
     /// Whether the load's result may be outdated, given the present generation. A commit must call
     /// this under the lock of the key's bucket. Elsewhere `false` may be outdated.
     pub fn is_overtaken(&self, generation: Generation) -> bool {
-        self.generation != generation
-            || self.overtaken.load(Ordering::Relaxed)
-            || self.stage.load(Ordering::Relaxed) == BYPASSED
+        self.generation != generation || self.overtaken.load(Ordering::Relaxed)
     }
 }
 
@@ -372,9 +349,7 @@ impl FlightGuard {
             call,
             generation,
             overtaken: AtomicBool::new(false),
-            // A load in the executor's queue has not looked yet.
-            may_share: AtomicBool::new(kind == FlightKind::Queued),
-            stage: AtomicU8::new(if kind == FlightKind::Queued { QUEUED } else { BEGUN }),
+            may_share: AtomicBool::new(false),
             postponed_victim: AtomicU32::new(NodeId::NONE.raw()),
             cell: FlightCell::new(),
         });
@@ -399,23 +374,13 @@ impl FlightGuard {
         Arc::ptr_eq(self.flight(), flight)
     }
 
-    /// Begins a load that waited in the executor. Returns false if another operation has overtaken
-    /// or bypassed it: then no later operation waits for it.
-    pub fn begin_queued(&self, generation: Generation) -> bool {
-        let flight = self.flight();
-        let (from, to) = (QUEUED, BEGUN);
-        let begun = flight.stage.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed);
-        (begun.is_ok() && !flight.is_overtaken(generation)) || seeded("passed-loads-begin")
-    }
-
     /// Notes whether the owner may have an entry to share. The owner calls this before it looks for
     /// that entry, or commits one.
     pub fn set_may_share(&self, may_share: bool) {
         self.flight().may_share.store(may_share, Ordering::Relaxed);
     }
 
-    /// Marks one poll of the owner's future on this thread. Deliveries that the poll defers wait
-    /// for the end of the flight.
+    /// Marks one poll of the owner's future on this thread.
     pub fn mark_poll(&self) -> Option<ReentrancyMark> {
         ReentrancyMark::push(Frame::Poll(self.token()))
     }
@@ -446,12 +411,10 @@ impl Drop for FlightGuard {
         if self.leader.is_running() && !seeded("unwinding-keeps-the-flight") {
             self.flights.remove(self.hash, self.flight());
         }
-        self.leader.abandon();
-        reentrancy::take_up_from(self.token());
-        // The future's polls deferred deliveries to the end of the flight. If the owner failed or
-        // was cancelled, the end is here.
-        if reentrancy::has_deferred() {
-            reentrancy::deliver_deferred();
+        if self.leader.is_running() {
+            // A waker may run its task at once.
+            let _turn = ReentrancyMark::push(Frame::Turn);
+            self.leader.abandon();
         }
     }
 }
@@ -459,8 +422,6 @@ impl Drop for FlightGuard {
 /// A flight whose owner's code runs on this thread. Until it lands or is dropped, this thread
 /// delivers nothing, and its wait for the flight would panic.
 pub struct EnteredFlight {
-    // Declared, and so dropped, before the mark. Dropping the mark delivers what was deferred, and
-    // a listener may write the key.
     guard: FlightGuard,
     _mark: Option<ReentrancyMark>,
 }
@@ -475,6 +436,8 @@ impl EnteredFlight {
     pub fn land_with(mut self, outcome: impl FnOnce() -> Option<LoadOutcome>) {
         let FlightGuard { flights, hash, leader } = &mut self.guard;
         flights.remove(*hash, leader.flight());
+        // As in `FlightGuard::drop`.
+        let _turn = leader.has_waiters().then(|| ReentrancyMark::push(Frame::Turn));
         leader.complete(outcome);
     }
 }

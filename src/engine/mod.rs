@@ -22,7 +22,8 @@
 //! | expiry hooks of writes | nothing; a write of their own key panics | the caller's | once per operation; twice for a short lifetime by the system's clock; once more if the key's own entry changed meanwhile or the write had to wait | the same |
 //! | read hook | a guard; a write of its own key panics | the caller's | once per read; twice if it shortens a long life, or gives a short one, by the system's clock; again, up to 16 times, if the lifetime was changed after the hook was told it. Once in all if it is the trait's default | reaches the caller; the entry is as before |
 //! | loader (`get_with`, `or_insert_with`) | nothing; other loads and computations of the key wait | one of the callers' | once per load | reaches that caller; one of the waiters loads in its place |
-//! | stored loader, in a reload | nothing; computations and writes overtake it | the triggering reader's, after its read, or the executor's | once per reload | caught and counted; the old value stays |
+//! | stored loader, in a reload | nothing; computations and writes overtake it | the executor's | once per reload | caught and counted; the old value stays |
+//! | stored loader that awaits, in a load | nothing; other loads and computations of the key wait | the executor's | once per load | reaches the call that has begun the load; the others load in its place |
 //! | refresh policy | nothing; a write of its own key panics | the caller's, or the reload's | once per value, once more if a reload finds it not modified | as the weigher; in a reload caught and counted |
 //! | computation | nothing; every other write to the key waits | the caller's | once | reaches the caller; the entry is as before |
 //! | future of a load or a computation | nothing; others wait as for the two above | the one that polls the operation | polled until it is ready, or dropped before | as for the two above; if it is dropped early, as for a panic |
@@ -54,6 +55,7 @@ mod delivery;
 mod event;
 mod failures;
 mod flights;
+mod key_waits;
 mod loads;
 mod maintenance;
 mod outcome;
@@ -75,10 +77,7 @@ pub use self::{
     reentrancy::frames,
 };
 pub use delivery::{Pending, Receiver};
-pub use loads::{KeySource, OnStale, Owned, PendingLoad, ValueOrLoad, ValueRead};
-pub use reentrancy::{deliver_deferred, has_deferred, is_in_user_code};
-pub use refresh::Waited;
-pub use reloads::Reloading;
-pub use tasks::{Unmade, as_task, asked, until};
+pub use loads::{KeySource, Owned, PendingLoad, ValueOrLoad};
+pub use tasks::{as_task, until};
 pub use typed::{Engine, Hooks};
 pub use write::NoCondition;

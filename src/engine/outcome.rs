@@ -22,10 +22,6 @@ pub enum Obstacle {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlightKind {
     Load,
-    /// A load that waits in the executor when it is registered. It differs from a
-    /// [`Load`](Self::Load) in one point: until it has begun, only callers that would otherwise
-    /// queue a load of their own wait for it.
-    Queued,
     /// A load of a key that has a living entry, which it is to replace. Computations overtake it.
     Reload,
     /// A computation, or another operation that takes the key exclusively.
@@ -56,8 +52,6 @@ pub struct LoadedNode {
 /// How an operation that takes a key treats a load of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnLoad {
-    /// It waits for the load, even if that has not begun.
-    WaitQueued,
     /// It waits for the load.
     Wait,
     /// It waits for the load, but overtakes a reload, since the key has an entry to go on with.

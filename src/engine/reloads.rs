@@ -1,34 +1,37 @@
-//! The state of a cache's reloads: settings, places, counters; and the reloads that a thread's
-//! reads have triggered and not yet started.
+//! The state of a cache's reloads: settings, places, counters; and the reloads that wait to be
+//! handed to the executor.
 //!
 //! A cache has a limited number of *places*: one for each reload that may be under way. The
 //! *trigger* of a node is the instant in its `Refresh` word; the read or call that takes it reloads
 //! the node. A [`Reloading`] is the right to reload one node: it holds a place, and has taken the
 //! node's trigger.
 //!
+//! Who takes a trigger *notes* the reload: under the guard of a read, or inside the user's code,
+//! none may begin. The same operation hands it to the executor, or if that may not, a later one.
+//!
 //! The drop of a [`Reloading`] does this, in this order:
 //!
 //! 1. It sets the trigger again, if no reload has done so and the node is still in the index. A
 //!    later read then takes it: after the retry delay, unless a method has set another time.
 //! 2. It gives the place back.
-//! 3. It wakes the callers that wait for the end of the reload. They look at the trigger.
+//! 3. It wakes the callers that wait for this key. They look at the trigger.
 //! 4. It gives up its count on the node. If that was the last one, the old value is dropped, and a
 //!    panic of its destructor is counted.
 
 use super::core::Core;
 use super::failures::Failures;
-use super::reentrancy::{self, DeferredReload};
+use super::key_waits::KeyWaits;
 use crate::clock::{Nanos, Timestamp, nanos};
 use crate::config::RefreshSettings;
 use crate::entry::Entry;
 use crate::links::NodeId;
+use crate::loaded::NoValue;
 use crate::loader::Reload;
+use crate::node::GONE;
 use crate::pool::RawHandle;
 use crate::primitives::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use crate::primitives::{Arc, catch_user_panic, plain, seeded};
+use crate::primitives::{Mutex, catch_user_panic, plain, seeded};
 use crate::stats::Stats;
-use crate::waiters::{Wait, Waiters};
-use std::cell::RefCell;
 use std::ops::Deref;
 use std::sync::Weak;
 use std::time::{Duration, Instant};
@@ -36,16 +39,19 @@ use std::time::{Duration, Instant};
 /// Says how long after a write an entry is stale.
 pub type RefreshPolicy<K, V> = Box<dyn Fn(&K, &V, Instant) -> Option<Duration> + Send + Sync>;
 
-/// Starts reloads by a stored loader. It must not keep the cache. Runs the reload inline, and
-/// returns the entry of the value that it brought or found not modified, if it did. Or hands it to
-/// the executor.
-pub type Start<K, V> = Box<dyn Fn(Reloading) -> Option<Entry<K, V>> + Send + Sync>;
+/// Hands a reload to the executor. It must not keep the cache. If the executor has run the reload by
+/// then, returns what it has made: the entry of the value that it brought or found not modified.
+pub type Start<K, V> = Box<dyn Fn(Reloading) -> Option<Option<Entry<K, V>>> + Send + Sync>;
 
 /// See the [module](self).
 pub struct Reloads {
     pub settings: RefreshSettings,
-    places: Arc<Places>,
+    places: plain::Arc<Places>,
+    /// Reloads that wait to be handed on, as many as there are places. The notices say whether
+    /// there are any.
+    noted: Mutex<Vec<Reloading>>,
     pub failures: Failures,
+    pub waits: plain::Arc<KeyWaits>,
 }
 
 /// The part of a cache with refresh that knows its types.
@@ -74,29 +80,17 @@ impl<K, V> TypedReloads<K, V> {
         Self { reloads, policy, loader, starter }
     }
 
-    /// Sets what starts reloads. From then on reads trigger them.
+    /// Sets what starts reloads.
     pub fn set_starter(&self, starter: Start<K, V>) {
         let _ = self.starter.set(starter);
     }
 
-    /// Whether reads trigger reloads: those of a cache with a stored loader do.
-    #[inline]
-    pub fn are_triggered(&self) -> bool {
-        self.starter.get().is_some()
-    }
-
     /// Starts a reload. The caller holds no guard and no lock. From now on, the drop of a reload
     /// that has not ended means that the next one comes after the retry delay.
-    pub fn start(&self, mut reloading: Reloading) -> Option<Entry<K, V>> {
+    pub fn start(&self, mut reloading: Reloading) -> Option<Option<Entry<K, V>>> {
         reloading.taken.next = Next::Later;
         self.starter.get()?(reloading)
     }
-}
-
-crate::primitives::thread_local! {
-    /// Reloads of all caches whose triggers this thread's reads have just taken. A read starts no
-    /// reload under its guard.
-    static TRIGGERED: RefCell<Vec<Reloading>> = RefCell::default();
 }
 
 /// How many reloads are under way, were completed, have failed, and were skipped since there was no
@@ -106,12 +100,10 @@ struct Places {
     completed: AtomicU64,
     failed: AtomicU64,
     skipped: AtomicU64,
-    /// Callers that wait for the end of a reload.
-    waiters: Waiters,
 }
 
 /// A place for one reload.
-pub struct Place(Arc<Places>);
+pub struct Place(plain::Arc<Places>);
 
 impl Drop for Place {
     fn drop(&mut self) {
@@ -123,8 +115,7 @@ impl Drop for Place {
 #[derive(Clone, Copy, Debug)]
 pub enum TakenBy {
     Call,
-    /// A read, or a call with a loader of its own, at this instant. It has found that the entry is
-    /// stale since `seen`.
+    /// A read at this instant. It has found that the entry is stale since `seen`.
     Read {
         at: Timestamp,
         seen: Timestamp,
@@ -134,8 +125,7 @@ pub enum TakenBy {
 /// The right to reload a node.
 pub struct Reloading {
     taken: TakenTrigger,
-    /// When a read, or a call with a loader of its own, found the entry stale. `None` of a
-    /// `refresh`.
+    /// When a read found the entry stale. `None` if a call asked for the reload.
     pub read_at: Option<Timestamp>,
 }
 
@@ -144,7 +134,7 @@ struct TakenTrigger {
     /// Weak: a job that waits in an executor must not keep the cache alive.
     core: Weak<Core>,
     place: Option<Place>,
-    places: Arc<Places>,
+    waits: plain::Arc<KeyWaits>,
     /// `None` at the end of the drop. Without this count, the node's id may be reused.
     node: Option<RawHandle>,
     /// The instant that the trigger had.
@@ -169,14 +159,15 @@ impl Reloads {
     fn new(settings: RefreshSettings) -> Self {
         Self {
             settings,
-            places: Arc::new(Places {
+            places: plain::Arc::new(Places {
                 taken: AtomicUsize::new(0),
                 completed: AtomicU64::new(0),
                 failed: AtomicU64::new(0),
                 skipped: AtomicU64::new(0),
-                waiters: Waiters::new(),
             }),
+            noted: Mutex::new(Vec::new()),
             failures: Failures::default(),
+            waits: plain::Arc::default(),
         }
     }
 
@@ -193,13 +184,14 @@ impl Reloads {
         if is_taken.is_err() {
             self.places.skipped.fetch_add(1, Relaxed);
         }
-        is_taken.ok().map(|_| Place(Arc::clone(&self.places)))
+        is_taken.ok().map(|_| Place(plain::Arc::clone(&self.places)))
     }
 
-    /// Whether too many notices wait for a reload to begin on the executor or beside a read. If so,
-    /// counts a skipped reload.
+    /// Whether too many notices wait for a reload to begin. If so, counts a skipped reload. What
+    /// waits for a listener that awaits does not count: if only threads use the cache, nobody tells
+    /// that one, and no reload would ever come.
     pub fn is_held_back(&self, core: &Core) -> bool {
-        let is_over = core.is_over_notification_limit();
+        let is_over = core.notices.exceeded_limit().is_some();
         if is_over {
             self.places.skipped.fetch_add(1, Relaxed);
         }
@@ -228,7 +220,7 @@ impl Reloads {
         let taken = TakenTrigger {
             core: plain::Arc::downgrade(core),
             place: Some(place),
-            places: Arc::clone(&self.places),
+            waits: plain::Arc::clone(&self.waits),
             node: Some(RawHandle::retain(&core.pool, id)),
             instant,
             retry: nanos(self.settings.retry),
@@ -237,8 +229,9 @@ impl Reloads {
         Some(Reloading { read_at, taken })
     }
 
-    /// Takes the trigger of a living node if its soft deadline has passed. True if the reader must
-    /// call `after_read` when it has dropped its guard: to start the reload, or to help to deliver.
+    /// Takes the trigger of a living node if its soft deadline has passed, and notes the reload. True
+    /// if the reader must call `after_read` when it has dropped its guard: to hand the reload on,
+    /// or to help to deliver.
     #[cold]
     pub fn trigger_if_stale(&self, core: &plain::Arc<Core>, id: NodeId, coarse: Timestamp) -> bool {
         let Some(refresh) = core.pool.refresh(id) else { return false };
@@ -247,65 +240,55 @@ impl Reloads {
             return false;
         }
         match self.take(core, id, TakenBy::Read { at: core.ticker.now(), seen }) {
-            Some(mut reloading) => {
-                reloading.leave_no_trace();
-                // A thread that is destroying its locals cannot keep the reload. It is dropped,
-                // which sets the trigger again.
-                TRIGGERED.try_with(|triggered| triggered.borrow_mut().push(reloading)).is_ok()
+            Some(reloading) => {
+                self.note(core, reloading);
+                true
             }
             // A reader that is held back helps to deliver.
-            None => core.is_over_notification_limit(),
+            None => core.notices.exceeded_limit().is_some(),
         }
     }
 
-    /// Takes the trigger of a stale node, for a call with a loader of its own. `None` if the node
-    /// is not stale, or another reload has its trigger.
-    pub fn take_stale(&self, core: &plain::Arc<Core>, id: NodeId) -> Option<Reloading> {
-        let seen = core.pool.refresh(id)?.instant();
-        let at = core.ticker.now();
-        if seen > at {
-            return None;
+    /// Leaves a reload to whoever [takes it](Self::next_noted) next. Until then its drop leaves the
+    /// node as it was before.
+    pub fn note(&self, core: &Core, mut reloading: Reloading) {
+        reloading.taken.next = Next::AsBefore;
+        self.noted.lock().push(reloading);
+        core.notices.note_reloads(true);
+    }
+
+    /// Takes out a reload that was noted.
+    pub fn next_noted(&self, core: &Core) -> Option<Reloading> {
+        let mut noted = self.noted.lock();
+        let next = noted.pop();
+        if noted.is_empty() {
+            core.notices.note_reloads(false);
         }
-        self.take(core, id, TakenBy::Read { at, seen })
+        next
     }
 
-    /// Takes out the reloads that this thread's reads have triggered. If they are dropped before
-    /// they are started, the next reads trigger others.
-    pub fn take_own(&self) -> Vec<Reloading> {
-        let is_own = |it: &mut Reloading| Arc::ptr_eq(&it.taken.places, &self.places);
-        let take = |all: &RefCell<Vec<_>>| all.borrow_mut().extract_if(.., is_own).collect();
-        TRIGGERED.try_with(take).unwrap_or_default()
-    }
-
-    /// [Takes out](Self::take_own) those that may begin here and now. Inline reloads are deferred
-    /// while this thread is in a callback, a load, a computation or a view: their loaders may wait
-    /// for what these hold, and the guard of a view would hold back memory meanwhile.
-    pub fn take_own_or_defer(&self, core: &Core) -> Vec<Reloading> {
-        let own = self.take_own();
-        let is_deferred = self.settings.inline
-            && (reentrancy::defers_deliveries() || crate::epoch::is_pinned())
-            && !seeded("reloads-run-where-they-are-found");
-        if !is_deferred || own.is_empty() {
-            return own;
-        }
-        core.defer_reloads(own.into_iter().map(|it| Box::new(it) as DeferredReload).collect());
-        Vec::new()
-    }
-
-    /// Sleeps while `goes_on` holds, until `deadline`. The end of a reload wakes it.
-    pub fn wait_while(&self, deadline: Option<Instant>, goes_on: impl Fn() -> bool) {
-        while goes_on() {
-            let left = deadline.map(|it| it.saturating_duration_since(Instant::now()));
-            if left.is_some_and(|left| left.is_zero()) {
-                return;
+    /// Ends a reload: counts the outcome, and decides when a read may trigger the next one.
+    pub fn end(&self, core: &Core, reloading: Reloading, ended: Ended) {
+        let id = reloading.node().id();
+        let (next, count) = match ended {
+            _ if seeded("reloads-end-in-taken-triggers") => (Next::Settled, &self.places.completed),
+            Ended::Done => (Next::Settled, &self.places.completed),
+            Ended::Nothing => (Next::AsBefore, &self.places.completed),
+            Ended::Overtaken => return reloading.end_with(Next::Now),
+            Ended::Failed(reason) => {
+                // The clock may be the user's, and may be what has panicked.
+                let now = catch_user_panic(|| core.ticker.now());
+                let now = now.unwrap_or_else(|| reloading.taken_from());
+                let is_there = |id| core.pool.meta(id).deadline() != GONE;
+                self.failures.note(id, (reason, now), &is_there);
+                (Next::Later, &self.places.failed)
             }
-            self.places.waiters.wait_until(left.unwrap_or(Duration::MAX), || !goes_on());
+        };
+        if next != Next::Later {
+            self.failures.forget(id);
         }
-    }
-
-    /// A task's wait for the end of a reload.
-    pub fn wait(&self) -> Wait<'_> {
-        self.places.waiters.wait()
+        count.fetch_add(1, Relaxed);
+        reloading.end_with(next);
     }
 
     pub fn add_to(&self, stats: &mut Stats) {
@@ -326,40 +309,30 @@ impl Reloading {
         self.taken.instant
     }
 
-    /// Ends a successful reload: its commit has set the trigger, or the node has left the index.
-    pub fn succeed(mut self) {
-        self.taken.next = Next::Settled;
-        self.taken.places.completed.fetch_add(1, Relaxed);
-    }
-
-    /// Ends a reload whose loader did not run, since its entry was replaced, was removed or expired
-    /// before. If the node has expired and is still in the index, its trigger is set although no
-    /// read will take it: callers may wait for that.
-    pub fn come_to_nothing(mut self) {
-        self.taken.next = Next::AsBefore;
-        self.taken.places.completed.fetch_add(1, Relaxed);
-    }
-
-    /// Ends a reload that has failed.
-    pub fn fail(mut self) {
-        self.taken.next = Next::Later;
-        self.taken.places.failed.fetch_add(1, Relaxed);
-    }
-
     /// Leaves the reload to a later read, after the retry delay.
-    pub fn postpone(mut self) {
-        self.taken.next = Next::Later;
+    pub fn postpone(self) {
+        self.end_with(Next::Later);
     }
 
-    /// Gives the reload up. The next read triggers another one.
-    pub fn give_up(mut self) {
-        self.taken.next = Next::Now;
+    fn end_with(mut self, next: Next) {
+        self.taken.next = next;
     }
+}
 
-    /// From now on, a drop before the end of the reload leaves the node as it was before.
-    pub fn leave_no_trace(&mut self) {
-        self.taken.next = Next::AsBefore;
-    }
+/// How a reload has ended.
+pub enum Ended {
+    /// The entry has a new value or a new life, or was removed. This is also the end if the loader
+    /// made a value but another write took the old node out first.
+    Done,
+    /// The loader did not run: before it began, the entry was replaced, was removed or expired. (If
+    /// the node has expired and is still in the index, its trigger is set although no read will
+    /// take it: callers may wait for that.)
+    Nothing,
+    /// Another operation overtook the reload and left the old node in the index; or the loader made
+    /// no value, and the reload was overtaken or the entry ended first.
+    Overtaken,
+    /// The loader failed, or panicked. The reason is `None` if it panicked.
+    Failed(Option<NoValue>),
 }
 
 impl TakenTrigger {
@@ -387,8 +360,10 @@ impl Drop for TakenTrigger {
     fn drop(&mut self) {
         self.restore();
         drop(self.place.take());
-        self.places.waiters.wake();
         let node = self.node.take();
+        if let Some(node) = &node {
+            self.waits.wake(node.meta().hash());
+        }
         match self.core.upgrade() {
             Some(core) => core.drop_caught(node),
             None => _ = catch_user_panic(|| drop(node)),

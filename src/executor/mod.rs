@@ -60,7 +60,7 @@ mod workers;
 pub use handoff::{Handoff, Running, Ticket};
 pub use job::{Execute, Job};
 pub use pool::Workers;
-pub use task::spawn;
 #[cfg(feature = "timer")]
 pub use task::{Host, start};
+pub use task::{Work, spawn};
 pub use workers::{Counts, Limits};

@@ -6,6 +6,8 @@ use crate::macros::debug_fields;
 use crate::primitives::Arc;
 #[cfg(not(cortado_loom))]
 use crate::primitives::plain::OnceLock;
+#[cfg(not(cortado_loom))]
+use std::time::Duration;
 
 /// Threads that start when there are jobs, and end when there are none. See the [module](super).
 ///
@@ -45,6 +47,23 @@ impl Workers {
         static GLOBAL: OnceLock<Workers> = OnceLock::new();
         GLOBAL.get_or_init(Self::new)
     }
+
+    /// The workers of the process for reloads, which may wait for an upstream for long. They have
+    /// threads of their own, so that all other jobs find theirs. Jobs beyond [`RELOADS`] wait.
+    ///
+    /// [`RELOADS`]: Self::RELOADS
+    #[cfg(not(cortado_loom))]
+    pub fn for_reloads() -> &'static Self {
+        static RELOADS: OnceLock<Workers> = OnceLock::new();
+        RELOADS.get_or_init(|| {
+            // A reload is expected to wait. So the next one does not wait for it for long.
+            let patience = Duration::from_millis(1);
+            Self::with_limits(Limits { threads: Self::RELOADS, patience, ..Limits::default() })
+        })
+    }
+
+    /// So many reloads of all caches run on workers at once.
+    pub const RELOADS: usize = 64;
 
     /// Counters for statistics and tests.
     pub fn counts(&self) -> Counts {

@@ -75,7 +75,8 @@ thread_cells! {
     static SUBMITTING: Cell<(usize, bool)> = Cell::new((0, false));
 }
 
-type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// A future of a task.
+pub type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// See the [module](self).
 struct Task<H: Host> {

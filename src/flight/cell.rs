@@ -172,7 +172,7 @@ impl<F: HasCell> Leader<F> {
     }
 
     /// Whether the flight has not landed, and others hold it.
-    fn has_waiters(&self) -> bool {
+    pub fn has_waiters(&self) -> bool {
         // A count of 1 is final: others get the flight from a table, from which the client has
         // removed it (rule 5), or from one another.
         let is_alone = Arc::strong_count(&self.flight) == 1;

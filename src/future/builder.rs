@@ -73,31 +73,21 @@ where
     /// Builds a cache for tasks that makes missing values itself, by a stored loader, and reloads
     /// stale ones; otherwise like the method of this name for threads.
     ///
-    /// A reload on the [`executor`](Self::executor) is a job each time that the loader is woken. If
-    /// it is woken while it is polled, the same job polls it again, up to 64 times. A loader that
-    /// needs a
-    /// runtime's timers or I/O needs jobs that run inside the runtime's context, as those of the
-    /// example do.
+    /// Its loads and reloads run on the [`executor`](Self::executor), or on tokio
+    /// (`on_tokio`, feature `tokio`; also with `Clock::tokio`). One of these must be set.
     ///
     /// # Panics
-    /// As [`build`](Self::build).
+    /// As [`build`](Self::build), and without a place for the loader to run.
     ///
     /// ```
     /// use cortado::{Job, Loaded, future::Cache};
-    /// use std::time::Duration;
     ///
-    /// #[tokio::main]
-    /// async fn main() {
-    ///     let runtime = tokio::runtime::Handle::current();
-    ///     let pages = Cache::builder()
-    ///         .time_to_live(Duration::from_secs(3600))
-    ///         .refresh_after_write(Duration::from_secs(60))
-    ///         .executor(move |job: Job| drop(runtime.spawn(async { job() })))
-    ///         .build_with_loader(|url: String| async move {
-    ///             Ok::<_, std::io::Error>(Loaded::new(format!("body of {url}")))
-    ///         });
-    ///     assert_eq!(pages.get("/").await.unwrap(), "body of /");
-    /// }
+    /// # pollster::block_on(async {
+    /// let pages = Cache::builder().executor(|job: Job| job()).build_with_loader(
+    ///     |url: String| async move { Ok::<_, ()>(Loaded::new(format!("body of {url}"))) },
+    /// );
+    /// assert_eq!(pages.get("/").await, Ok("body of /".to_owned()));
+    /// # });
     /// ```
     #[must_use]
     pub fn build_with_loader<L: AsyncLoader<K, V>>(
@@ -112,7 +102,15 @@ where
     /// an error instead of panicking.
     ///
     /// # Errors
-    /// As [`try_build`](Self::try_build).
+    /// As [`try_build`](Self::try_build), and without a place for the loader to run.
+    ///
+    /// ```
+    /// use cortado::{Loaded, RandomState, future::Cache};
+    ///
+    /// let double = |n: u32| async move { Ok::<_, ()>(Loaded::new(2 * n)) };
+    /// let refused = Cache::builder().try_build_with_loader(double, RandomState::new());
+    /// assert_eq!(refused.unwrap_err().setting(), "executor");
+    /// ```
     pub fn try_build_with_loader<L, S>(
         self,
         loader: L,
@@ -122,6 +120,7 @@ where
         L: AsyncLoader<K, V>,
         S: BuildHasher + Send + Sync + 'static,
     {
+        self.config.check_polls()?;
         let loader: Arc<dyn AnyAsyncLoader<K, V, L::Error>> = Arc::new(loader);
         let engine = self.with_loader().into_engine(hasher)?;
         engine.start_reloads_by(Arc::clone(&loader));

@@ -2,7 +2,7 @@
 
 use super::Cache;
 use crate::compute::{CompResult, Op};
-use crate::engine::{KeySource, NoCondition, OnStale, Owned};
+use crate::engine::{KeySource, NoCondition, Owned};
 use crate::entry::Entry;
 use crate::loaded::{Loaded, LoaderResult};
 use crate::to_key::ToKey;
@@ -13,9 +13,9 @@ use std::hash::{BuildHasher, Hash};
 use std::pin::pin;
 use std::sync::Arc;
 
-/// What a load without a condition does with the key's entry.
-fn plain<K, V>(on_stale: OnStale) -> (Option<NoCondition<K, V>>, OnStale) {
-    (None, on_stale)
+/// A load without a condition.
+fn plain<K, V>() -> Option<NoCondition<K, V>> {
+    None
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
@@ -83,7 +83,7 @@ macro_rules! operations {
         /// See [`crate::KeyEntry::or_insert`].
         pub async fn or_insert(self, default: V) -> Entry<K, V> {
             let loader = pin!(Some(ready(default)));
-            let entry = self.cache.load_if(self.key, loader, Loaded::new, plain(OnStale::Keep));
+            let entry = self.cache.load_if(self.key, loader, Loaded::new, plain());
             Loaded::<V>::shared(entry.await)
         }
 
@@ -93,14 +93,14 @@ macro_rules! operations {
             V: Default,
         {
             let loader = pin!(Some(async { V::default() }));
-            let entry = self.cache.load_if(self.key, loader, Loaded::new, plain(OnStale::Keep));
+            let entry = self.cache.load_if(self.key, loader, Loaded::new, plain());
             Loaded::<V>::shared(entry.await)
         }
 
         /// See [`crate::KeyEntry::or_insert_with`] and [`Cache::get_with`].
         pub async fn or_insert_with(self, init: impl Future<Output = V>) -> Entry<K, V> {
             let loader = pin!(Some(init));
-            let entry = self.cache.load_if(self.key, loader, Loaded::new, plain(OnStale::Reload));
+            let entry = self.cache.load_if(self.key, loader, Loaded::new, plain());
             Loaded::<V>::shared(entry.await)
         }
 
@@ -112,8 +112,8 @@ macro_rules! operations {
         ) -> Entry<K, V> {
             let loader = pin!(Some(init));
             let condition = move |_: &K, value: &V| replace_if(value);
-            let judge = (Some(condition), OnStale::Keep);
-            Loaded::<V>::shared(self.cache.load_if(self.key, loader, Loaded::new, judge).await)
+            let entry = self.cache.load_if(self.key, loader, Loaded::new, Some(condition));
+            Loaded::<V>::shared(entry.await)
         }
 
         /// See [`crate::KeyEntry::or_optionally_insert_with`].
@@ -123,7 +123,7 @@ macro_rules! operations {
         ) -> Option<Entry<K, V>> {
             let loader = pin!(Some(init));
             let made = |value: Option<V>| value.map(Loaded::new);
-            self.cache.load_if(self.key, loader, made, plain(OnStale::Reload)).await.ok()
+            self.cache.load_if(self.key, loader, made, plain()).await.ok()
         }
 
         /// See [`crate::KeyEntry::or_try_insert_with`].
@@ -137,7 +137,7 @@ macro_rules! operations {
         {
             let loader = pin!(Some(init));
             let made = |made: Result<V, E>| made.map(Loaded::new);
-            self.cache.load_if(self.key, loader, made, plain(OnStale::Reload)).await
+            self.cache.load_if(self.key, loader, made, plain()).await
         }
 
         /// See [`crate::KeyEntry::or_load_with`].
@@ -146,7 +146,7 @@ macro_rules! operations {
             loader: impl Future<Output = R>,
         ) -> R::Shared<Entry<K, V>> {
             let loader = pin!(Some(loader));
-            R::shared(self.cache.load_if(self.key, loader, identity, plain(OnStale::Reload)).await)
+            R::shared(self.cache.load_if(self.key, loader, identity, plain()).await)
         }
 
         /// See [`crate::KeyEntry::and_compute_with`]. The key is owned until the future of

@@ -2,7 +2,7 @@
 
 use super::Cache;
 use crate::cache::loaded;
-use crate::engine::{KeySource, OnStale, Owned};
+use crate::engine::{KeySource, Owned};
 use crate::entry::Entry;
 use crate::loaded::{Loaded, LoaderResult};
 use crate::to_key::ToKey;
@@ -39,7 +39,7 @@ where
         Loaded::<V>::shared(self.load_value(Owned(key), pin!(Some(init)), Loaded::new).await)
     }
 
-    /// Like [`get_with`](Self::get_with), but clones the key only to load or reload.
+    /// Like [`get_with`](Self::get_with), but clones the key only to load.
     pub async fn get_with_by_ref<Q>(&self, key: &Q, init: impl Future<Output = V>) -> V
     where
         Q: ToKey<K> + Hash + ?Sized,
@@ -58,9 +58,10 @@ where
     where
         V: Clone,
     {
-        let judge = (Some(|_: &K, value: &V| replace_if(value)), OnStale::Keep);
-        Loaded::<V>::shared(self.load_if(Owned(key), pin!(Some(init)), Loaded::new, judge).await)
-            .into_value()
+        let condition = Some(|_: &K, value: &V| replace_if(value));
+        let init = pin!(Some(init));
+        let entry = self.load_if(Owned(key), init, Loaded::new, condition).await;
+        Loaded::<V>::shared(entry).into_value()
     }
 
     /// See [`crate::Cache::optionally_get_with`] and [`get_with`](Self::get_with).
@@ -73,7 +74,7 @@ where
     }
 
     /// Like [`optionally_get_with`](Self::optionally_get_with), but clones the key only to
-    /// load or reload.
+    /// load.
     pub async fn optionally_get_with_by_ref<F, Q>(&self, key: &Q, init: F) -> Option<V>
     where
         Q: ToKey<K> + Hash + ?Sized,
@@ -105,7 +106,7 @@ where
         self.load_value(Owned(key), pin!(Some(init)), |made| made.map(Loaded::new)).await
     }
 
-    /// Like [`try_get_with`](Self::try_get_with), but clones the key only to load or reload.
+    /// Like [`try_get_with`](Self::try_get_with), but clones the key only to load.
     ///
     /// # Errors
     /// As [`try_get_with`](Self::try_get_with).
@@ -142,7 +143,7 @@ where
         R::shared(self.load_value(Owned(key), pin!(Some(loader)), identity).await)
     }
 
-    /// Like [`load`](Self::load), but clones the key only to load or reload.
+    /// Like [`load`](Self::load), but clones the key only to load.
     pub async fn load_by_ref<Q, R: LoaderResult<V>>(
         &self,
         key: &Q,
@@ -214,41 +215,6 @@ where
         answers
     }
 
-    /// See [`crate::Cache::load_refreshing`]. In the background, jobs of the executor poll `loader`
-    /// ([`build_with_loader`](super::CacheBuilder::build_with_loader)).
-    ///
-    /// ```
-    /// use cortado::{Clock, Job, Loaded, future::Cache};
-    /// use std::{sync::mpsc::channel, time::Duration};
-    ///
-    /// # pollster::block_on(async {
-    /// let (clock, hand) = Clock::manual();
-    /// let (jobs, queue) = channel::<Job>();
-    /// let pages: Cache<&str, u32> = Cache::builder()
-    ///     .refresh_after_write(Duration::from_secs(60))
-    ///     .executor(move |job| drop(jobs.send(job)))
-    ///     .clock(clock)
-    ///     .build();
-    /// assert_eq!(pages.load_refreshing("/", async { Loaded::new(1) }).await, 1);
-    /// hand.advance(Duration::from_secs(60));
-    /// assert_eq!(pages.load_refreshing("/", async { Loaded::new(2) }).await, 1);
-    /// queue.recv().unwrap()(); // as one of the executor's threads does
-    /// assert_eq!(pages.get("/").await, Some(2));
-    /// # });
-    /// ```
-    pub async fn load_refreshing<R: LoaderResult<V>>(
-        &self,
-        key: K,
-        loader: impl Future<Output = R> + Send + 'static,
-    ) -> R::Shared<V>
-    where
-        V: Clone,
-    {
-        let (loaded, wrote_nothing) = self.engine().load_refreshing_async(key, loader).await;
-        self.tell_unless(wrote_nothing).await;
-        R::shared(loaded.map(Entry::into_value))
-    }
-
     /// The key's entry, read or loaded.
     ///
     /// A caller pins the loader, so that the futures up to here have only a pointer to it. The
@@ -262,10 +228,10 @@ where
         key: impl KeySource<K>,
         mut loader: Pin<&mut Option<impl Future<Output = T>>>,
         result_of: fn(T) -> R,
-        judge: (Option<impl FnMut(&K, &V) -> bool>, OnStale),
+        replace_if: Option<impl FnMut(&K, &V) -> bool>,
     ) -> Result<Entry<K, V>, R::Reason> {
         let engine = self.engine();
-        let unmade = match engine.read_or_unmade(key, judge) {
+        let unmade = match engine.read_or_unmade(key, replace_if) {
             Ok(entry) => {
                 loader.set(None);
                 // A hit writes nothing, so it is not held back.
@@ -280,7 +246,7 @@ where
         result
     }
 
-    /// [`load_if`](Self::load_if) for a clone of the value. A stale one may be reloaded.
+    /// [`load_if`](Self::load_if) for a clone of the value.
     async fn load_value<T, R: LoaderResult<V>>(
         &self,
         key: impl KeySource<K>,

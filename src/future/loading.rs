@@ -1,14 +1,11 @@
 //! Caches for tasks with a stored loader.
 
 use super::Cache;
-use crate::engine::{OnStale, Reloading, Unmade, ValueRead, asked, is_in_user_code, until};
+use crate::engine::until;
 use crate::entry::Entry;
-use crate::error::LoadError;
-use crate::loaded::LoadedMany;
 use crate::loader::{AnyAsyncLoader, ReloadFailure};
 use crate::to_key::ToKey;
 use equivalent::Equivalent;
-use std::convert::identity;
 use std::fmt;
 use std::future::Future;
 use std::hash::{BuildHasher, Hash};
@@ -20,8 +17,15 @@ use std::sync::Arc;
 /// stale ones; see [`crate::LoadingCache`].
 ///
 /// [`CacheBuilder::build_with_loader`](super::CacheBuilder::build_with_loader) makes one. It
-/// dereferences to the [`Cache`], whose reads load nothing. They trigger reloads, if these run on
-/// an executor: reads of threads, too.
+/// dereferences to the [`Cache`], whose reads load nothing; they trigger reloads, reads of threads,
+/// too.
+///
+/// **Loads and reloads run on the executor** ([`executor`](crate::Builder::executor),
+/// [`on_tokio`](crate::Builder::on_tokio)). A call waits for its load, and dropping the call cancels
+/// nothing: the loader goes on, and its value enters the cache. So a time limit that is shorter than
+/// the load fills the cache all the same, and a call that is polled once and then kept delays
+/// nobody. Task-locals, a `LocalSet` and the cancellation of the caller do not follow the loader to
+/// the executor. Where they have to, [`Cache::load`] runs a loader in the call.
 ///
 /// [`AsyncLoader`]: crate::AsyncLoader
 pub struct LoadingCache<K, V, E, S = crate::RandomState> {
@@ -48,24 +52,31 @@ where
     E: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
-    /// See [`crate::LoadingCache::get`].
+    /// Returns a clone of the key's value; if the key has none, the loader makes one on the
+    /// executor, and this call waits for that.
     ///
-    /// Where reloads run inline ([`refresh_inline`](crate::Builder::refresh_inline)), the task that
-    /// finds the value stale awaits the reload, and returns what the key has then; if it has no
-    /// value, the task loads one. Other tasks get the stale value meanwhile.
+    /// All who ask for the key meanwhile share one load. A value that is inserted meanwhile is
+    /// returned at once. A stale value is returned, and triggers a reload; see
+    /// [`crate::LoadingCache::get`].
     ///
-    /// *Cancellation*: a load is given up if this future is dropped, and so is a reload that runs
-    /// inline: another reader triggers it then. A reload on the executor goes on. The loader's
-    /// future is dropped before the next one of the key begins; see the [module](super).
+    /// If the executor drops the load, as a runtime does that has ended, or panics when it gets it,
+    /// this call runs the loader itself.
+    ///
+    /// *Cancellation*: cancels nothing but the wait.
     ///
     /// # Errors
     /// The loader's error in a load. A failed reload is none.
     ///
+    /// # Panics
+    /// If the loader panics, in the call that has begun the load. If that call is gone, the panic
+    /// is caught. The others load anew. And if the loader asks for the very key that it loads.
+    ///
     /// ```
-    /// use cortado::{Loaded, future::Cache};
+    /// use cortado::{Job, Loaded, future::Cache};
     ///
     /// # pollster::block_on(async {
     /// let squares = Cache::builder()
+    ///     .executor(|job: Job| job()) // runs jobs at once; in a service `on_tokio()`
     ///     .build_with_loader(|n: u64| async move { Ok::<_, ()>(Loaded::new(n * n)) });
     /// assert_eq!(squares.get(&7).await, Ok(49));
     /// # });
@@ -75,31 +86,21 @@ where
         Q: ToKey<K> + Hash + ?Sized,
         V: Clone,
     {
-        let loaded = match self.cache.engine().read_for_value(key) {
-            ValueRead::Hit(value) if !self.cache.engine().tells_after_read() => return Ok(value),
-            ValueRead::Hit(value) => {
+        let engine = self.cache.engine();
+        let made = match engine.read_clone_only(key) {
+            (Some(value), false) if !engine.tells_after_read() => return Ok(value),
+            (Some(value), due) => {
                 // The future has no room for a value.
                 let value = Box::new(value);
+                let made = if due { engine.after_own_read() } else { None };
                 self.cache.tell_listeners().await;
-                return Ok(*value);
+                let Some(made) = made else { return Ok(*value) };
+                made
             }
-            ValueRead::Miss => self.load_missing(key.to_key()).await,
-            ValueRead::ByHandle => self.get_entry(key).await,
+            (None, true) => engine.after_own_read().unwrap_or_default(),
+            (None, false) => Vec::new(),
         };
-        loaded.map(Entry::into_value)
-    }
-
-    /// Loads a key that a read has just found without a value.
-    async fn load_missing(&self, key: K) -> Result<Entry<K, V>, Arc<E>> {
-        let unmade = &mut Some(Unmade::missing(key.clone()));
-        let result = {
-            let loader = pin!(Some(self.loader.load(&key)));
-            self.cache.engine().make_async(unmade, loader, identity).await
-        };
-        self.cache.tell_unless(!result.as_ref().is_ok_and(Entry::is_fresh)).await;
-        // Before the entry is the return value: a panic of the destructor would leak it.
-        drop(key);
-        result
+        self.after_reload_or_load(key, made).await.map(Entry::into_value)
     }
 
     /// Like [`get`](Self::get), but returns a handle on the entry, without a clone. It loads a
@@ -107,55 +108,66 @@ where
     ///
     /// # Errors
     /// As [`get`](Self::get).
+    ///
+    /// # Panics
+    /// As [`get`](Self::get).
     pub async fn get_entry<Q>(&self, key: &Q) -> Result<Entry<K, V>, Arc<E>>
     where
         Q: ToKey<K> + Hash + ?Sized,
     {
-        let engine = self.cache.engine();
-        if let Some(entry) = self.cache.get_entry(key).await {
-            let Some(reloading) = engine.take_stale_inline(&entry, OnStale::Reload) else {
-                return Ok(entry);
-            };
-            if let Some(present) = self.reload(reloading, entry).await {
-                return Ok(present);
-            }
+        let (found, made) = self.cache.sync().read_entry(key);
+        self.cache.tell_listeners().await;
+        match (found, made) {
+            (Some(entry), None) => Ok(entry),
+            (_, made) => self.after_reload_or_load(key, made.unwrap_or_default()).await,
         }
-        self.load_missing(key.to_key()).await
     }
 
-    /// Reloads the value of this entry in this task. Returns the key's entry after that.
-    async fn reload(&self, mut reloading: Reloading, entry: Entry<K, V>) -> Option<Entry<K, V>> {
-        reloading.leave_no_trace();
+    /// The key's entry, after this call has run reloads at once, which have made `made`; or else
+    /// loaded.
+    async fn after_reload_or_load<Q>(
+        &self,
+        key: &Q,
+        made: Vec<Entry<K, V>>,
+    ) -> Result<Entry<K, V>, Arc<E>>
+    where
+        Q: ToKey<K> + Hash + ?Sized,
+    {
         let engine = self.cache.engine();
-        let made = {
-            let answer = pin!(Some(asked(self.loader.reload(entry.key(), &entry))));
-            engine.reload_by(Box::new(reloading), K::clone, answer).await
-        };
-        // Its caller may be a read, and the task that receives the notices.
-        self.cache.tell_listeners().await;
-        let present = engine.entry_after_reload((entry.hash(), entry.key()), made);
-        // Before the new one is the return value: a panic of a destructor would leak it.
-        drop(entry);
-        present
+        match engine.entry_after_reload((engine.hash(key), key), made) {
+            Some(present) => Ok(present),
+            None => self.load_missing(key.to_key()).await,
+        }
+    }
+
+    /// Loads a key without a value.
+    async fn load_missing(&self, key: K) -> Result<Entry<K, V>, Arc<E>> {
+        let loaded = self.cache.engine().load_executed(key, &self.loader).await;
+        self.cache.tell_unless(!loaded.as_ref().is_ok_and(Entry::is_fresh)).await;
+        loaded
     }
 
     /// Returns clones of the keys' values, in the order of the keys; the values that are missing
     /// are made by one call of [`AsyncLoader::load_many`]. `None` stands for a key for which it
     /// made nothing.
     ///
-    /// Otherwise like [`Cache::try_get_many_with`]. Stale values are returned; they trigger reloads
-    /// that run on an executor, and none that run inline.
+    /// The loader runs on the executor, as in [`get`](Self::get). Otherwise like
+    /// [`Cache::try_get_many_with`]. Stale values are returned, and trigger reloads.
     ///
     /// # Errors
     /// As [`crate::LoadingCache::get_many`].
     ///
+    /// # Panics
+    /// As [`get`](Self::get).
+    ///
     /// [`AsyncLoader::load_many`]: crate::AsyncLoader::load_many
     ///
     /// ```
-    /// use cortado::{Loaded, future::Cache};
+    /// use cortado::{Job, Loaded, future::Cache};
     ///
     /// # pollster::block_on(async {
     /// let squares = Cache::builder()
+    ///     .executor(|job: Job| job())
     ///     .build_with_loader(|n: u64| async move { Ok::<_, ()>(Loaded::new(n * n)) });
     /// squares.insert(3, 0).await;
     /// assert_eq!(squares.get_many([2, 3, 4]).await, Ok(vec![Some(4), Some(0), Some(16)]));
@@ -168,10 +180,8 @@ where
     where
         V: Clone,
     {
-        let loader = |keys: &[&K]| self.loader.load_many(keys.iter().copied().cloned().collect());
-        let into_result = |pairs| Ok(LoadedMany { pairs, absent: None });
-        let (answers, wrote_nothing) =
-            self.cache.engine().load_many_async(keys, loader, into_result).await;
+        let loading = self.cache.engine().load_many_executed(keys, &self.loader);
+        let (answers, wrote_nothing) = loading.await;
         self.cache.tell_unless(wrote_nothing).await;
         answers
     }
@@ -181,29 +191,19 @@ where
     ///
     /// * A fresh value is returned at once.
     /// * If the value is stale, the call returns the new one if it is there before `soft` is ready,
-    ///   else the stale one.
+    ///   else the stale one. The reload goes on.
     /// * If the key has no value, the call waits for a load, however long. Give it the runtime's
     ///   own limit: `tokio::time::timeout(hard, cache.get_within(&key, tokio::time::sleep(soft)))`.
+    ///   The load goes on then.
     ///
-    /// The loader runs on the builder's [`executor`](crate::Builder::executor). There it goes on if
-    /// `soft` is ready, or if this future is dropped, and its value enters the cache. With
-    /// [`refresh_inline`](crate::Builder::refresh_inline), or without an executor, the loader runs
-    /// in this task and is given up then: the next task that reads the stale value reloads it. The
-    /// same applies to a load whose job the executor drops.
-    ///
-    /// Inside a load, a computation, a callback or a listener (but one that awaits) of any cache,
-    /// the call waits for no reload: it gets the stale value at once. On an executor, calls
-    /// for one key share one load, however many of them were dropped; other methods do not wait
-    /// for one whose first job has not begun.
-    ///
-    /// *Cancellation*: as said above.
+    /// Inside a load, a computation, a callback or a listener of any cache, the call waits for no
+    /// reload: it gets the stale value at once.
     ///
     /// # Errors
-    /// If there is no value: the loader has failed, or has panicked on the executor.
-    /// [`LoadError::TimedOut`] does not occur.
+    /// As [`get`](Self::get).
     ///
     /// # Panics
-    /// If the loader panics in this task, or if it loads the key and asks so for it.
+    /// As [`get`](Self::get).
     ///
     /// ```
     /// use cortado::{Clock, Job, Loaded, future::Cache};
@@ -224,7 +224,7 @@ where
     /// assert_eq!(pages.get_within(&7, ready(())).await, Ok(7));
     /// # });
     /// ```
-    pub async fn get_within<Q>(&self, key: &Q, soft: impl Future) -> Result<V, LoadError<E>>
+    pub async fn get_within<Q>(&self, key: &Q, soft: impl Future) -> Result<V, Arc<E>>
     where
         Q: ToKey<K> + Hash + ?Sized,
         V: Clone,
@@ -232,94 +232,68 @@ where
         let engine = self.cache.engine();
         // Its destructor may panic, and would leak a value that is the return value already.
         let mut soft = pin!(Some(soft));
-        if let Some(entry) = self.cache.get_entry(key).await {
-            let Some(limit) = soft.as_mut().as_pin_mut().filter(|_| !is_in_user_code()) else {
-                soft.set(None);
-                return Ok(entry.into_value());
-            };
-            let made = match engine.take_stale_inline(&entry, OnStale::Reload) {
-                None => {
-                    engine.await_reload_async(entry.node(), limit).await;
-                    drop(entry);
-                    None
-                }
-                Some(reloading) => {
-                    let reload = pin!(self.reload(reloading, entry));
-                    // The cache need not have kept the new value.
-                    until(reload, limit).await.flatten()
-                }
-            };
-            soft.set(None);
-            if let Some(present) = made.or_else(|| self.cache.peek(key)) {
-                return Ok(present.into_value());
-            }
+        let (found, made) = self.cache.sync().read_entry(key);
+        self.cache.tell_listeners().await;
+        if let Some(entry) = found
+            && engine.is_being_renewed(entry.node())
+            && let Some(limit) = soft.as_mut().as_pin_mut()
+        {
+            until(pin!(engine.await_reload_async(entry.node())), limit).await;
         }
         soft.set(None);
-        let loaded = engine.load_elsewhere_async(key.to_key(), &self.loader).await;
-        self.cache.tell().await;
-        match loaded {
-            Some(Ok(entry)) => Ok(entry.into_value()),
-            Some(Err(error)) => Err(LoadError::Failed(error)),
-            None => Err(LoadError::Panicked),
-        }
+        let loaded = self.after_reload_or_load(key, made.unwrap_or_default()).await;
+        loaded.map(Entry::into_value)
     }
 
-    /// Reloads the key's value now, stale or not, and returns it; if the key has none, loads it.
-    /// (`refresh` of a [`LoadingCache`](crate::LoadingCache) for threads does not wait, and returns
-    /// whether it has begun.)
+    /// Starts a reload of the key's value, stale or not; if the key has none, a load. Returns
+    /// whether this call has started one; see [`crate::LoadingCache::refresh`].
+    pub fn refresh(&self, key: &K) -> bool {
+        self.cache.engine().refresh_key_async(key, &self.loader)
+    }
+
+    /// Reloads the key's value, stale or not, and returns it; if the key has none, loads it. See
+    /// [`crate::LoadingCache::reload`].
     ///
-    /// The loader runs in this task, wherever other reloads run. If a reload of the key runs, the
-    /// call waits for it and returns the value that is there then: all tasks that ask at the same
-    /// time share one call of the loader. If a reload waits in the executor, if too many are under
-    /// way ([`refresh_limit`](crate::Builder::refresh_limit)), and inside a load, a computation, a
-    /// callback or a listener, the call returns the present value.
-    ///
-    /// *Cancellation*: a reload that this call began is given up if its future is dropped. A task
-    /// that waited for it returns the old value then.
+    /// *Cancellation*: cancels nothing but the wait.
     ///
     /// # Errors
-    /// The loader's error in a load. A failed reload is none: the call returns the old value. If
-    /// that has ended or was removed meanwhile, or is [gone](crate::Reloaded::gone), the call loads
-    /// the key.
+    /// The loader's error in a load. A failed reload is none: the call returns the old value.
+    ///
+    /// # Panics
+    /// As [`get`](Self::get).
     ///
     /// ```
-    /// use cortado::{Loaded, future::Cache};
+    /// use cortado::{Job, Loaded, future::Cache};
     /// use std::sync::atomic::{AtomicU32, Ordering};
     ///
     /// # pollster::block_on(async {
     /// let version = AtomicU32::new(0);
-    /// let settings = Cache::builder().build_with_loader(move |_: &'static str| {
-    ///     let version = version.fetch_add(1, Ordering::Relaxed);
-    ///     async move { Ok::<_, ()>(Loaded::new(version)) }
-    /// });
+    /// let settings = Cache::builder()
+    ///     .executor(|job: Job| job())
+    ///     .build_with_loader(move |_: &'static str| {
+    ///         let version = version.fetch_add(1, Ordering::Relaxed);
+    ///         async move { Ok::<_, ()>(Loaded::new(version)) }
+    ///     });
     /// assert_eq!(settings.get(&"k").await, Ok(0));
-    /// assert_eq!(settings.refresh(&"k").await, Ok(1));
+    /// assert_eq!(settings.reload(&"k").await, Ok(1));
     /// # });
     /// ```
-    pub async fn refresh<Q>(&self, key: &Q) -> Result<V, Arc<E>>
+    pub async fn reload<Q>(&self, key: &Q) -> Result<V, Arc<E>>
     where
         Q: ToKey<K> + Hash + ?Sized,
         V: Clone,
     {
         let engine = self.cache.engine();
-        let Some(entry) = self.cache.peek(key) else { return self.get(key).await };
-        let present = match engine.take_reload(entry.node()) {
-            Some(reloading) => {
-                let present = self.reload(reloading, entry).await;
-                self.cache.tell().await;
-                present
+        if let Some(entry) = self.cache.peek(key) {
+            engine.refresh_node(entry.node());
+            engine.await_reload_async(entry.node()).await;
+            drop(entry);
+            self.cache.tell().await;
+            if let Some(present) = self.cache.peek(key) {
+                return Ok(present.into_value());
             }
-            None => {
-                engine.join_reload_async(entry.node()).await;
-                // As in `reload`.
-                drop(entry);
-                self.cache.peek(key)
-            }
-        };
-        match present {
-            Some(present) => Ok(present.into_value()),
-            None => self.get(key).await,
         }
+        self.get(key).await
     }
 
     /// See [`crate::LoadingCache::last_failure`].

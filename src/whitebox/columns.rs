@@ -11,7 +11,7 @@ const COLUMNS: [Column; 3] = [Column::HardDeadline, Column::Refresh, Column::End
 
 /// The columns of a cache's nodes, and the distance in bytes from one node to the next.
 fn laid_out<V: Default + Send + Sync + 'static>(builder: Builder<u32, V>) -> (Vec<Column>, usize) {
-    let cache = builder.refresh_inline(true).build();
+    let cache = builder.executor(|job: crate::Job| job()).build();
     // The ids of two nodes that were made one after the other are neighbours.
     let ids = [1, 2].map(|key| {
         cache.insert(key, V::default());

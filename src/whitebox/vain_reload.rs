@@ -22,8 +22,9 @@ fn poll(load: &mut Load<'_>) -> Poll<u32> {
 #[test]
 fn a_vain_reload_shares_nothing() {
     let (clock, hand) = Clock::manual();
-    let builder =
-        Cache::builder().refresh_after_write(Duration::from_secs(60)).refresh_inline(true);
+    let builder = Cache::builder()
+        .refresh_after_write(Duration::from_secs(60))
+        .executor(|job: crate::Job| job());
     let cache: Cache<u32, u32> = builder.clock(clock).build();
     cache.insert(1, 1);
     let replaced = cache.peek(&1).expect("just inserted");

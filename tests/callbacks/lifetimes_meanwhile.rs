@@ -126,7 +126,7 @@ fn keeping(reads: bool) -> (Builder<u32, u32>, ManualClock, Meanwhile) {
 /// The same for a cache that reloads in the call of a reader.
 fn refreshing(reads: bool) -> (Builder<u32, u32>, ManualClock, Meanwhile) {
     let (builder, hand, meanwhile) = keeping(reads);
-    (builder.refresh_after_write(SECOND).refresh_inline(true), hand, meanwhile)
+    (builder.refresh_after_write(SECOND).executor(|job: cortado::Job| job()), hand, meanwhile)
 }
 
 /// Reloads an entry, and sets another lifetime while its hook is asked.
@@ -272,7 +272,7 @@ fn a_lifetime_that_is_set_while_the_read_hook_is_asked_coarsely_counts() {
             let policy = Adds(Prolongs(Arc::clone(&meanwhile)));
             let mut builder = Cache::builder().expire_after(policy);
             if refresh {
-                builder = builder.refresh_after_write(MINUTE).refresh_inline(true);
+                builder = builder.refresh_after_write(MINUTE).executor(|job: cortado::Job| job());
             }
             let cache = audited(builder.build());
             cache.insert(1, 1);

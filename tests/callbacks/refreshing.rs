@@ -129,7 +129,8 @@ fn begun(brings: Brings) -> (Subject, Loading) {
             reach(Place::RefreshPolicy);
             Some(5 * SECOND)
         };
-        let builder = builder.refresh_after(policy).refresh_inline(true).refresh_retry(SECOND);
+        let builder =
+            builder.refresh_after(policy).executor(|job: cortado::Job| job()).refresh_retry(SECOND);
         let made = builder.build_with_loader(stored);
         let cache = made.cache().clone();
         *loading.lock().unwrap() = Some(made);
@@ -286,7 +287,8 @@ fn a_clock_that_panics_amid_a_reload_is_one_panic() {
             assert!(!breaks.load(SeqCst), "of the clock");
             Duration::from_secs(reads.load(SeqCst))
         });
-        let builder = Cache::builder().refresh_after_write(60 * SECOND).refresh_inline(true);
+        let builder =
+            Cache::builder().refresh_after_write(60 * SECOND).executor(|job: cortado::Job| job());
         let cache = audited(builder.record_stats(true).clock(clock).build());
         cache.insert(1_u64, 1_u64);
         seconds.store(100, SeqCst);

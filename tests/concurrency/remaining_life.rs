@@ -115,7 +115,7 @@ fn an_entry_that_is_replaced_has_no_end_if_it_had_none() {
         let cache: Audited<u64, u64> = audited(
             Cache::builder()
                 .refresh_after_write(Duration::from_secs(3600))
-                .refresh_inline(true)
+                .executor(|job: cortado::Job| job())
                 .record_stats(counts)
                 .max_capacity(100)
                 .build(),

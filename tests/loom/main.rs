@@ -25,7 +25,6 @@ mod index_resize;
 mod outbox;
 mod outcomes;
 mod pool;
-mod queued;
 mod refresh;
 mod scheduler;
 mod support;

@@ -60,7 +60,7 @@ impl World {
         let cache = builder
             .time_to_live(100 * SECOND)
             .refresh_after_write(10 * SECOND)
-            .refresh_inline(true)
+            .executor(|job: cortado::Job| job())
             .try_build_with_loader(upstream, Plain)
             .unwrap();
         cache.insert(1, ledger.value(1));
@@ -161,7 +161,7 @@ fn shorten_vs_read() {
         let cache: Store = ledger
             .builder()
             .refresh_after_write(50 * SECOND)
-            .refresh_inline(true)
+            .executor(|job: cortado::Job| job())
             .build_with_hasher(Plain);
         cache.insert(1, ledger.value(1));
         cache.run_pending_tasks();
@@ -205,7 +205,7 @@ impl Expiry<u8, Value> for Leaves {
 fn idle_time_goes_on(ledger: &'static Ledger, builder: Builder<u8, Value>) {
     let cache = builder
         .time_to_idle(100 * SECOND)
-        .refresh_inline(true)
+        .executor(|job: cortado::Job| job())
         .try_build_with_loader(Upstream { ledger, prolongs: false, asked: Arc::default() }, Plain)
         .unwrap();
     cache.insert(1, ledger.value(1));

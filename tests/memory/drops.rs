@@ -256,7 +256,9 @@ fn a_value_that_a_panic_keeps_from_its_reader_does_not_leak() {
     let (made, dropped) = (AtomicU32::new(0), Arc::new(AtomicUsize::new(0)));
     let itself: Arc<Mutex<Option<Cache<u32, Counted>>>> = Arc::default();
     let (of_listener, counts) = (Arc::clone(&itself), Arc::clone(&dropped));
-    let builder = Cache::builder().refresh_after_write(Duration::from_secs(1)).refresh_inline(true);
+    let builder = Cache::builder()
+        .refresh_after_write(Duration::from_secs(1))
+        .executor(|job: cortado::Job| job());
     let builder = builder.clock(clock).removal_listener(move |removed: Removed<u32, Counted>| {
         drop(removed);
         reclaim(&of_listener.lock().unwrap().clone().unwrap());

@@ -144,7 +144,7 @@ fn what_a_cancelled_load_defers_is_told_when_its_future_is_gone() {
             let (listener, told) = told_without(&held);
             let (clock, hand) = Clock::manual();
             let builder = Cache::builder().removal_listener(listener).clock(clock);
-            let builder = builder.refresh_after_write(SECOND).refresh_inline(true);
+            let builder = builder.refresh_after_write(SECOND).executor(|job: cortado::Job| job());
             let slot = Arc::new(Mutex::new(Some(held)));
             let there: Arc<OnceLock<Cache<u64, u64>>> = Arc::default();
             let inner = Arc::clone(&there);

@@ -289,7 +289,8 @@ fn a_refreshing_load_that_reloads_is_held_back() {
         let (clock, hand) = Clock::manual();
         let soft = Duration::from_secs(1);
         let builder = Cache::builder().removals(true).notification_limit(0, Overflow::Wait);
-        let builder = builder.refresh_after_write(soft).refresh_inline(true).clock(clock);
+        let builder =
+            builder.refresh_after_write(soft).executor(|job: cortado::Job| job()).clock(clock);
         let cache: TasksAudited<u64, u64> = tasks_audited(builder.build());
         let mut removals = cache.removals().unwrap();
         type Call = fn(&Cache<u64, u64>) -> Task<'_, u64>;

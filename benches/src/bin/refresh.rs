@@ -109,12 +109,12 @@ const CASES: [(&str, Case); 7] = [
     }),
     ("hit on a stale entry, and its reload inline", |entries, keys| {
         let cache = subject(entries, |builder| {
-            builder.refresh_after_write(Duration::ZERO).refresh_inline(true)
+            builder.refresh_after_write(Duration::ZERO).executor(|job: cortado::Job| job())
         });
         reads(&cache, keys)
     }),
     ("a reload that a call asks for, inline", |entries, keys| {
-        let cache = subject(entries, |builder| builder.refresh_inline(true));
+        let cache = subject(entries, |builder| builder.executor(|job: cortado::Job| job()));
         timed(keys, |key| assert!(cache.refresh(key)))
     }),
     ("an update, in a cache without refresh", |entries, keys| {

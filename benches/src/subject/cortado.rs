@@ -121,7 +121,9 @@ pub struct Refresh;
 
 impl Setup for Refresh {
     fn lifetimes<K: Key, V: Value>(builder: Builder<K, V>) -> Builder<K, V> {
-        Documented::lifetimes(builder).refresh_after_write(HOUR / 2).refresh_inline(true)
+        Documented::lifetimes(builder)
+            .refresh_after_write(HOUR / 2)
+            .executor(|job: cortado::Job| job())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::made::{FirstError, Made, MadeByKey, Unasked};
 use crate::engine::Engine;
-use crate::engine::flights::{EnteredFlight, Flight, FlightGuard, FlightKind, LoadOutcome};
+use crate::engine::flights::{EnteredFlight, Flight, FlightGuard, LoadOutcome};
 use crate::engine::loads::{Begun, LoadTimer, Replaces, land_entry};
 use crate::engine::reentrancy::{FlightToken, Frame, ReentrancyMark};
 use crate::engine::step::block_until;
@@ -103,8 +103,6 @@ impl OwnLoads {
 }
 
 impl Drop for OwnLoads {
-    /// What the loader has deferred is delivered when all these loads have left the board: a
-    /// listener may load one of the keys.
     fn drop(&mut self) {
         let keeps = !seeded("ended-loads-give-their-tokens-away");
         // It outlives the mark: a flight that a waker begins must not get the token.
@@ -136,7 +134,6 @@ fn position_of(
 
 /// The loads of this call, whose owner's code runs on this thread until they land.
 struct EnteredLoads {
-    // Declared, and so dropped, before the mark, whose drop delivers.
     own: OwnLoads,
     mark: Option<ReentrancyMark>,
 }
@@ -267,8 +264,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
                 continue;
             }
             let mut replaces = Replaces::none();
-            let kind = (FlightKind::Load, own.token());
-            match self.begin_load_as::<Absent>(kind, draft, joined, &mut replaces) {
+            match self.begin_load_of::<Absent>(own.token(), draft, joined, &mut replaces) {
                 Ok(Begun::Ended(loaded)) => *slot = Wanted::Known(loaded.ok()),
                 Ok(Begun::Leading(flight)) => {
                     looks_at_all = true;

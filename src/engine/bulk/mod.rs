@@ -5,7 +5,7 @@ mod end;
 mod load_many;
 mod made;
 
-pub use load_many::{Answers, Missing, OwnLoads, keys_of, polled};
+pub use load_many::{Answers, Missing, OwnLoads, Wanted, keys_of, polled};
 pub use made::{FirstError, Unasked};
 mod ranking;
 mod retain;

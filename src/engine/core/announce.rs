@@ -4,8 +4,7 @@ use super::notices::Notice;
 use super::receiving::Receiving;
 use super::shared::Core;
 use crate::clock::{Nanos, Timestamp};
-use crate::engine::reentrancy::{self, DeferredReload, Deliver};
-use crate::executor::Job;
+use crate::engine::reentrancy::{self, Deliver};
 use crate::links::NodeId;
 use crate::primitives::atomic::Ordering;
 use crate::primitives::seeded;
@@ -81,22 +80,6 @@ impl Core {
             self.notices.receiving.as_ref().inspect(|receiving| receiving.wake());
         }
         self.notices.submit_deliveries_elsewhere();
-    }
-
-    /// Hands a job to the executor. No lock may be held.
-    pub fn execute(&self, job: Job) {
-        self.notices.executor.execute(job);
-    }
-
-    /// The executor, for a task that hands it its jobs.
-    pub fn executing(&self) -> Box<dyn Fn(Job) + Send + Sync> {
-        let executor = self.notices.executor.clone();
-        Box::new(move |job| executor.execute(job))
-    }
-
-    /// Has this thread start these reloads when its outermost callback, load or computation ends.
-    pub fn defer_reloads(&self, reloads: Vec<DeferredReload>) {
-        self.notices.defer(reloads);
     }
 
     /// Whether there is anything to deliver or to drop, and no job of the executor for it.

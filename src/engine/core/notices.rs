@@ -3,7 +3,7 @@
 use super::receiving::Receiving;
 use crate::clock::Timestamp;
 use crate::config::{Config, Executor, Notifications, Overflow};
-use crate::engine::reentrancy::{self, Deferred, DeferredReload, Deliver};
+use crate::engine::reentrancy::Deliver;
 use crate::executor::{Handoff, Job, Ticket};
 use crate::links::NodeId;
 use crate::outbox::Outbox;
@@ -34,6 +34,9 @@ pub struct Notices {
     pub receiving: Option<Receiving>,
     /// Nodes without a count. The thread that delivers next drops their keys and values.
     pub to_drop: SegQueue<Vec<NodeId>>,
+    /// Whether reloads wait to be handed to the executor. Relaxed: whoever stores it holds the lock
+    /// of their list, and whoever reads it looks there.
+    notes_reloads: AtomicBool,
     /// How many nodes that are. (In 32 bits, which have room beside the flags: 64 would take an
     /// empty cache beyond 4 KiB.)
     nodes_to_drop: AtomicU32,
@@ -65,6 +68,7 @@ impl Notices {
             has_listener: config.has_listener,
             receiving: config.receives.then(Receiving::default),
             to_drop: SegQueue::new(),
+            notes_reloads: AtomicBool::new(false),
             nodes_to_drop: AtomicU32::new(0),
             client: OnceLock::new(),
             handoff: Handoff::new(),
@@ -118,11 +122,22 @@ impl Notices {
         self.nodes_to_drop.load(Ordering::Relaxed) as usize
     }
 
-    /// Whether there is anything to deliver or to drop.
+    /// Notes whether reloads wait to be handed to the executor.
+    pub fn note_reloads(&self, wait: bool) {
+        self.notes_reloads.store(wait, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub fn has_noted_reloads(&self) -> bool {
+        self.notes_reloads.load(Ordering::Relaxed)
+    }
+
+    /// Whether there is anything to deliver, to drop, or to hand on.
     #[inline]
     pub fn has_deliveries(&self) -> bool {
         let announces = self.has_listener || self.receiving.is_some();
         !self.to_drop.is_empty()
+            || self.has_noted_reloads()
             || (announces
                 && !self.outbox.is_empty()
                 && (self.has_listener || self.has_receiver_to_look_after()))
@@ -197,14 +212,6 @@ impl Notices {
                 client.deliver_job(running);
             }
         }))
-    }
-
-    /// Has this thread deliver, and start these reloads, when its outermost callback, load or
-    /// computation ends.
-    pub fn defer(&self, reloads: Vec<DeferredReload>) {
-        if let Some(client) = self.client.get() {
-            reentrancy::defer_delivery(Deferred::new(client, reloads));
-        }
     }
 
     pub fn add_to(&self, stats: &mut Stats) {

@@ -73,7 +73,7 @@ impl Core {
         let waiting = self.notices.nodes_to_drop();
         let is_behind = waiting > FAR_BEHIND && waiting as u64 > self.entries();
         if is_behind
-            && !reentrancy::defers_deliveries()
+            && !reentrancy::bars_deliveries()
             && let Some(_mark) = ReentrancyMark::delivery(self.id())
         {
             self.drop_reclaimed(DeliveryBudget::CALLER.batches);
@@ -81,13 +81,14 @@ impl Core {
     }
 
     /// Drops what passes took out and announces removals, within the budget. No lock is held. Does
-    /// nothing and returns false inside a callback or a flight, where it defers the delivery to
-    /// their end, and inside another delivery of this cache, which takes it over.
+    /// nothing and returns false inside a callback or a flight, where it leaves the delivery to a
+    /// later operation, and inside another delivery of this cache, which takes it over.
     pub fn deliver_at_most(&self, budget: DeliveryBudget, tell: Tell<'_>) -> bool {
         let notices = &self.notices;
-        if reentrancy::defers_deliveries() && !seeded("owners-deliver") {
+        if reentrancy::bars_deliveries() && !seeded("owners-deliver") {
             if notices.has_deliveries() {
-                notices.defer(Vec::new());
+                self.require_pass();
+                self.wake_scheduler();
             }
             return false;
         }

@@ -5,14 +5,12 @@ use super::budget::{DeliveryBudget, is_completed};
 use crate::engine::Engine;
 use crate::engine::core::{Core, Notice, Receiving};
 use crate::engine::maintenance::Budget;
-use crate::engine::reentrancy::{self, DeferredReload, Deliver};
-use crate::engine::reloads::Reloading;
+use crate::engine::reentrancy::Deliver;
 use crate::engine::typed::Listener;
 use crate::entry::{Entry, Facts, Removed};
 use crate::executor::Running;
 use crate::node::remaining;
 use crate::pool::{Pool, RawHandle};
-use crate::primitives::seeded;
 use crate::removal::RemovalCause;
 
 impl<K, V, S> Deliver for Engine<K, V, S>
@@ -21,28 +19,14 @@ where
     V: Send + Sync + 'static,
     S: Send + Sync + 'static,
 {
-    fn deliver_some(&self, reloads: Vec<DeferredReload>, is_outermost: bool) {
-        if !reloads.is_empty() && (!is_outermost || crate::epoch::is_pinned()) {
-            // The outermost callback has ended, and a view is still open: deferred again.
-            self.core.notices.defer(reloads);
-            return self.deliver_as_caller();
-        }
-        self.deliver_as_caller();
-        let Some(own) = &self.reloads else { return };
-        for reloading in reloads.into_iter().filter_map(|it| it.downcast::<Reloading>().ok()) {
-            if reentrancy::may_start_another(own.settings.limit) {
-                self.core.drop_caught(own.start(*reloading));
-            }
-        }
-    }
-
     fn deliver_job(&self, mut running: Running) {
         let core = &self.core;
         loop {
+            core.drop_caught(self.hand_reloads_on());
             if !self.deliver_at_most(DeliveryBudget::JOB) {
                 // The executor has run this job at once, inside a callback, a flight or a delivery
-                // of this thread. That frame delivers, or its end does. The drop of `running`
-                // leaves the work to them.
+                // of this thread. That delivery, or a later operation, goes on. The drop of
+                // `running` leaves the work to them.
                 return;
             }
             core.notices.ask_for_more();
@@ -68,37 +52,17 @@ impl<K, V, S> Engine<K, V, S> {
     }
 
     /// [`after_read`](Self::after_read) for a reader that wants to know of the reload that its read
-    /// has triggered. `None` if none was run here, `Some(None)` if it brought no value. Where reads
-    /// of several keys have triggered reloads, the last one counts: its value may be another key's.
+    /// has triggered. `None` if no reload has run here; otherwise what those have made that have,
+    /// perhaps of other keys.
     #[cold]
-    pub fn after_own_read(&self) -> Option<Option<Entry<K, V>>> {
+    pub fn after_own_read(&self) -> Option<Vec<Entry<K, V>>> {
         let core = &self.core;
-        let reloads = self.reloads.as_deref();
-        let mut own = reloads.map_or_else(Vec::new, |it| it.take_own_or_defer(core));
-        if let Some(reloads) = reloads.filter(|it| !it.settings.inline) {
-            // Submitted first: the executor need not wait for what this thread does next.
-            own.drain(..).for_each(|reloading| core.drop_caught(reloads.start(reloading)));
-        }
-        if reentrancy::has_deferred() {
-            reentrancy::deliver_deferred();
-        }
+        // Handed on first: the executor need not wait for what this thread does next.
+        let made = self.hand_reloads_on();
         core.try_pass(Budget::of_reader());
         core.hasten_grace_a_little();
         self.deliver_as_caller();
-        let reloads = reloads?;
-        let mut last = None;
-        for reloading in own {
-            core.drop_caught(last.replace(reloads.start(reloading)));
-        }
-        last
-    }
-
-    /// Gives back the reloads that this thread's reads have triggered and not started.
-    #[cold]
-    pub fn give_back_triggered(&self) {
-        if let Some(reloads) = self.reloads.as_ref().filter(|_| !seeded("abandoned-reloads-stay")) {
-            drop(reloads.take_own());
-        }
+        made
     }
 
     /// Runs the caller's share of the maintenance, after a write.
@@ -121,6 +85,9 @@ impl<K, V, S> Engine<K, V, S> {
     #[inline]
     pub fn maintain_after_write(&self) {
         let core = &self.core;
+        if core.notices.has_noted_reloads() {
+            core.drop_caught(self.hand_reloads_on());
+        }
         if core.is_pass_required() {
             core.try_pass(Budget::of_writer());
             core.make_owed_room(&|notice| self.deliver(notice));

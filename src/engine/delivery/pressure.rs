@@ -9,12 +9,6 @@ use std::time::Duration;
 const OTHERS_TURN: Duration = Duration::from_millis(10);
 
 impl Core {
-    /// Whether more notices wait than writers are to leave, those for listeners that await
-    /// included.
-    pub fn is_over_notification_limit(&self) -> bool {
-        self.notices.wait_limit().is_some_and(|limit| self.notices.pending() > limit)
-    }
-
     /// Keeps a writer until at most `limit` notices wait. A receiver takes them out; it is woken
     /// and waited for. In a cache with an executor of its own, that delivers first. But it may have
     /// dropped the job, or may be the very thread that waits here; then the writer delivers, as it

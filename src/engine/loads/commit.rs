@@ -264,6 +264,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
                     drop(guard);
                     let Committed { entry, ends } = Committed::of(&node, &put);
                     self.finish_put(node, done, terms.0.weight, put.now);
+                    self.wake_for(hash);
                     let replaced = matches!(basis, Basis::Entry { .. });
                     let entry = if replaced { entry.in_place_of_another() } else { entry };
                     return Ok(Committed { entry, ends });

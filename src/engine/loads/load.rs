@@ -48,15 +48,6 @@ impl Drop for LoadTimer<'_> {
     }
 }
 
-/// What a load does with a stale entry, in a cache whose reloads run inline.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum OnStale {
-    /// It returns the entry, as any other.
-    Keep,
-    /// It makes the value anew.
-    Reload,
-}
-
 /// A call's loader, which is called at most once. It is a trait object, so that the functions that
 /// take it are compiled once, and not for each closure.
 pub type Init<'a, V, N> = &'a mut dyn FnMut() -> Result<Loaded<V>, N>;
@@ -85,7 +76,7 @@ const _: () = {
 
 impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     /// Returns the key's entry, or loads it. If `replace_if` holds for the entry, the key counts as
-    /// absent. `on_stale` says what becomes of a stale one.
+    /// absent.
     ///
     /// # Errors
     /// The reason, if this call's loader, or the loader that it waited for, made no value.
@@ -93,21 +84,21 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         &self,
         key: impl KeySource<K>,
         init: impl FnOnce() -> R,
-        judge: (Option<Condition<'_, K, V>>, OnStale),
+        replace_if: Option<Condition<'_, K, V>>,
     ) -> Result<Entry<K, V>, R::Reason> {
         let mut init = once(|| init().into_result());
-        let loaded = self.load_dyn(key, &mut init, judge);
+        let loaded = self.load_dyn(key, &mut init, replace_if);
         // `init` is dropped before the entry becomes the return value. Otherwise a panic of its
         // destructor would leak the entry.
         drop(init);
         loaded
     }
 
-    pub(super) fn load_dyn<N: Reason>(
+    fn load_dyn<N: Reason>(
         &self,
         key: impl KeySource<K>,
         init: Init<'_, V, N>,
-        (replace_if, on_stale): (Option<Condition<'_, K, V>>, OnStale),
+        replace_if: Option<Condition<'_, K, V>>,
     ) -> Result<Entry<K, V>, N> {
         let mut replaces = Replaces::new(replace_if);
         let Some(entry) = self.read_for_load(key.borrowed(), &mut replaces) else {
@@ -116,12 +107,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
             drop(replaces);
             return loaded;
         };
-        if let Some(reloading) = self.take_stale_inline(&entry, on_stale) {
-            let mut key = once(|| key.into_key());
-            let loaded = self.reload_by_call(reloading, entry, &mut key, init);
-            drop(key);
-            return loaded;
-        }
         // As in `load`.
         drop(key);
         Ok(entry)
@@ -216,26 +201,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         joined: &mut Option<Arc<Flight>>,
         replaces: &mut Replaces<'_, K, V>,
     ) -> Step<Begun<K, V, N>> {
-        self.begin_load_as((FlightKind::Load, None), draft, joined, replaces)
+        self.begin_load_of(None, draft, joined, replaces)
     }
 
-    /// [`begin_load`](Self::begin_load) for a load that is to be queued, if the key still has no
-    /// entry.
-    pub fn begin_queued_load<N: Reason>(
+    /// [`begin_load`](Self::begin_load) of a call that may have begun others: then with the token
+    /// of the first.
+    pub fn begin_load_of<N: Reason>(
         &self,
-        draft: &OwnedDraft<K, V>,
-        joined: &mut Option<Arc<Flight>>,
-    ) -> Step<Begun<K, V, N>> {
-        let replaces = &mut Replaces::none();
-        let begun = self.begin_load_as((FlightKind::Queued, None), draft, joined, replaces)?;
-        Ok(self.look_again(begun, draft, replaces))
-    }
-
-    /// [`begin_load`](Self::begin_load), or the same for a load that is to be queued, or of a call
-    /// that has begun others: then with the token of the first.
-    pub fn begin_load_as<N: Reason>(
-        &self,
-        (kind, call): (FlightKind, Option<FlightToken>),
+        call: Option<FlightToken>,
         draft: &OwnedDraft<K, V>,
         joined: &mut Option<Arc<Flight>>,
         replaces: &mut Replaces<'_, K, V>,
@@ -253,16 +226,15 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
                 return Ok(Begun::Ended(Ok(entry)));
             }
         }
-        let is_queued = kind == FlightKind::Queued;
-        let on_load = if is_queued { OnLoad::WaitQueued } else { OnLoad::Wait };
         loop {
             match self.flight_of(hash, key) {
                 (seen, None) => {
-                    if let Some(flight) = self.core.register((kind, call), draft.share(), seen) {
+                    let kind = (FlightKind::Load, call);
+                    if let Some(flight) = self.core.register(kind, draft.share(), seen) {
                         return Ok(Begun::Leading(flight));
                     }
                 }
-                (_, Some(other)) if self.core.dismiss_overtaken(hash, &other, on_load) => {}
+                (_, Some(other)) if self.core.dismiss_overtaken(hash, &other, OnLoad::Wait) => {}
                 (_, Some(other)) => {
                     *joined = Some(Arc::clone(&other));
                     return Err(other);

@@ -8,7 +8,6 @@ mod source;
 mod value;
 
 pub use commit::{OwnedReplaces, Replaces, land_entry};
-pub use load::{Begun, Init, LoadTimer, OnStale, once};
+pub use load::{Begun, LoadTimer};
 pub use pending::{PendingLoad, ValueOrLoad};
 pub use source::{KeySource, Owned};
-pub use value::ValueRead;

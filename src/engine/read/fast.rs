@@ -10,12 +10,11 @@ use super::lookup::NodeRef;
 use super::slow::{HookMemo, Lookup};
 use crate::clock::Timestamp;
 use crate::engine::Engine;
-use crate::engine::reentrancy;
 use crate::entry::Entry;
 use crate::epoch::Guard;
 use crate::hash::Hash32;
 use crate::node::NO_PERIOD;
-use crate::primitives::{on_unwind, seeded};
+use crate::primitives::seeded;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 
@@ -50,10 +49,7 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
     ) -> (Option<Entry<K, V>>, bool) {
         let guard = crate::epoch::pin();
         let Lookup { node, due } = self.read(&guard, key);
-        // `entry_of` reads the clock, which may be the user's. A reload that the read has triggered
-        // is not started if that panics.
-        let entry = || node.map(|node| self.entry_of(node));
-        (on_unwind(entry, || self.give_back_triggered()), due)
+        (node.map(|node| self.entry_of(node)), due)
     }
 }
 
@@ -79,8 +75,7 @@ impl<K, V: Clone, S: BuildHasher> Engine<K, V, S> {
         let hash = self.hash_ahead(key);
         let guard = crate::epoch::pin();
         let (value, due) = self.read_value(&guard, hash, key);
-        // A reload that the read has triggered is not started if the clone panics.
-        (on_unwind(|| value.cloned(), || self.give_back_triggered()), due)
+        (value.cloned(), due)
     }
 }
 
@@ -131,7 +126,7 @@ impl<K, V, S> Engine<K, V, S> {
             memo = self.ask_coarsely(node, coarse);
         }
         if let HookMemo::Unchanged = memo {
-            let due = self.core.is_maintenance_due(coarse) || reentrancy::has_deferred();
+            let due = self.core.is_maintenance_due(coarse);
             let due = self.core.record_read(node.id()) || due;
             let due = self.triggers_reload(node, coarse) || due;
             return Lookup { node: Some(node), due };
@@ -150,9 +145,7 @@ impl<K, V, S> Engine<K, V, S> {
         mut memo: HookMemo,
     ) -> Lookup<'g, K, V> {
         loop {
-            if let Some(mut lookup) = self.read_slow(found, coarse, memo) {
-                // The caller delivers what hooks deferred, after it has dropped the guard.
-                lookup.due |= self.mode.asks() && reentrancy::has_deferred();
+            if let Some(lookup) = self.read_slow(found, coarse, memo) {
                 return lookup;
             }
             memo = HookMemo::Unasked;

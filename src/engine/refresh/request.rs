@@ -1,15 +1,86 @@
-//! Reloads that a call asks for.
+//! Reloads that begin: those that reads have triggered, and those that a call asks for.
 
-use super::limits::QueuedLoad;
+use crate::clock::Timestamp;
 use crate::engine::Engine;
 use crate::engine::failures::Failed;
-use crate::engine::loads::Begun;
+use crate::engine::read::NodeRef;
+use crate::engine::reentrancy::{self, Frame, ReentrancyMark};
+use crate::engine::reloads::{Reloading, TakenBy};
+use crate::entry::Entry;
+use crate::links::NodeId;
 use crate::loaded::{LoaderResult, Reason};
 use crate::loader::ReloadFailure;
-use crate::primitives::catch_user_panic;
+use crate::pool::Handle;
+use crate::primitives::{catch_user_panic, plain};
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+
+impl<K, V, S> Engine<K, V, S> {
+    /// Takes the trigger of a living node if its soft deadline has passed. If so, the caller must
+    /// call [`after_read`](Self::after_read) when it has dropped its guard.
+    #[inline]
+    pub fn triggers_reload(&self, node: NodeRef<'_, K, V>, coarse: Timestamp) -> bool {
+        self.reloads.is_some() && self.trigger_if_stale(node.id(), coarse)
+    }
+
+    #[cold]
+    fn trigger_if_stale(&self, id: NodeId, coarse: Timestamp) -> bool {
+        self.reloads.as_ref().is_some_and(|it| it.trigger_if_stale(&self.core, id, coarse))
+    }
+
+    /// Hands the reloads that were noted to the executor, unless this thread is where none may
+    /// begin; then the next operation does, or the scheduler. `None` if none has ended by then.
+    /// Otherwise the entries that those have made that have: of an executor that runs jobs at once.
+    ///
+    /// A loader may have others noted. So a chain of loaders that read each other's keys does not
+    /// grow the stack, and ends after as many reloads as may be under way.
+    #[cold]
+    pub fn hand_reloads_on(&self) -> Option<Vec<Entry<K, V>>> {
+        let reloads = self.reloads.as_ref().filter(|_| self.core.notices.has_noted_reloads())?;
+        let may_begin = reentrancy::may_reload();
+        let Some(_mark) = may_begin.then(ReentrancyMark::handing_on).flatten() else {
+            self.core.require_pass();
+            self.core.wake_scheduler();
+            return None;
+        };
+        let mut made = None;
+        for _ in 0..reloads.settings.limit {
+            let Some(reloading) = reloads.next_noted(&self.core) else { break };
+            if let Some(ended) = reloads.start(reloading) {
+                made.get_or_insert_with(Vec::new).extend(ended);
+            }
+        }
+        made
+    }
+
+    /// Has a node reloaded, stale or not. Returns whether this call has begun a reload: not if one
+    /// is under way, or too many are.
+    pub fn refresh_node(&self, node: &Handle<K, V>) -> bool {
+        let Some(reloads) = &self.reloads else { return false };
+        let Some(reloading) = reloads.take(&self.core, node.id(), TakenBy::Call) else {
+            return false;
+        };
+        reloads.note(&self.core, reloading);
+        self.core.drop_caught(self.hand_reloads_on());
+        true
+    }
+}
+
+impl<K, V, S> Engine<K, V, S>
+where
+    K: Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    S: Send + Sync + 'static,
+{
+    /// The cache for a job of the executor, which must not keep it: the executor may be the cache's
+    /// own.
+    pub fn for_a_job(&self) -> Weak<Self> {
+        let myself = self.myself.get().and_then(Weak::upgrade);
+        let myself = myself.and_then(|myself| myself.downcast::<Self>().ok());
+        myself.as_ref().map_or_else(Weak::new, Arc::downgrade)
+    }
+}
 
 impl<K, V, S> Engine<K, V, S>
 where
@@ -17,70 +88,62 @@ where
     V: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
-    /// Starts a reload of the key's entry, or a load if there is no entry, where reloads run.
-    /// Returns whether this call has started one.
+    /// From now on, reads start reloads by the stored loader, as jobs that block.
+    pub fn start_reloads(self: &Arc<Self>) {
+        let Some(reloads) = &self.reloads else { return };
+        let engine = Arc::downgrade(self);
+        reloads.set_starter(Box::new(move |reloading: Reloading| {
+            let core = engine.upgrade().map(|engine| plain::Arc::clone(&engine.core))?;
+            let (executed, outcome) = (Weak::clone(&engine), MadeInTime::new());
+            let told = outcome.clone();
+            core.notices.executor.execute_reload(Box::new(move || {
+                // If the cache is gone, nobody needs the value.
+                if let Some(engine) = executed.upgrade() {
+                    told.tell(&engine, engine.reload(reloading));
+                }
+            }));
+            outcome.take()
+        }));
+    }
+
+    /// Starts a reload of the key's entry, or a load if there is no entry. Returns whether this
+    /// call has.
     pub fn refresh_key<R: LoaderResult<V> + 'static>(
         &self,
         key: &K,
         load: impl FnOnce(&K) -> R + Send + 'static,
-    ) -> bool
-    where
-        R::Reason: Clone + Send + Sync + 'static,
-    {
+    ) -> bool {
         let hash = self.hash(key);
         self.check_key(hash, key);
-        let generation = self.core.hot.generation();
-        if self.flight_of(hash, key).1.is_some_and(|it| !it.is_overtaken(generation)) {
-            return false;
-        }
         let node = {
             let guard = crate::epoch::pin();
             self.peek_at(&guard, hash, key).map(|node| self.handle_on(node))
         };
-        let Some(node) = node else { return self.load_elsewhere(key.clone(), load) };
-        let Some(reloads) = &self.reloads else { return false };
-        if !reloads.settings.inline && reloads.is_held_back(&self.core) {
+        if let Some(node) = node {
+            return self.refresh_node(&node);
+        }
+        let generation = self.core.hot.generation();
+        if self.flight_of(hash, key).1.is_some_and(|it| !it.is_overtaken(generation)) {
             return false;
         }
-        let Some(reloading) = self.take_reload(&node) else { return false };
-        self.core.drop_caught(reloads.start(reloading));
-        if reloads.settings.inline {
-            self.hold_back_writer();
-        }
-        true
-    }
-
-    /// Loads a key where reloads run. A load that waits in the executor is on the board, as in
-    /// [`load_until`](Self::load_until): so it begins once, however often it is asked for.
-    fn load_elsewhere<R: LoaderResult<V> + 'static>(
-        &self,
-        key: K,
-        load: impl FnOnce(&K) -> R + Send + 'static,
-    ) -> bool
-    where
-        R::Reason: Clone + Send + Sync + 'static,
-    {
         let Some(reloads) = &self.reloads else { return false };
         let Some(place) = reloads.place() else { return false };
-        let Some(engine) = self.executed() else {
-            let wanted = key.clone();
-            drop(self.load_after_miss(key, || load(&wanted)));
-            return true;
-        };
-        let (draft, mut joined) = (self.draft_for_load(key), None);
-        let begun = self.begin_queued_load::<R::Reason>(&draft, &mut joined);
-        let Ok(Begun::Leading(flight)) = begun else { return false };
-        let queued = QueuedLoad::new(flight, draft);
-        self.core.execute(Box::new(move || {
-            if let Some(engine) = engine.upgrade() {
-                // The result is nobody's, and its destructor may panic.
-                catch_user_panic(|| engine.run_queued(queued, load));
-            }
+        let (engine, key) = (self.for_a_job(), key.clone());
+        self.core.notices.executor.execute_reload(Box::new(move || {
+            // The result is nobody's, and its destructor may panic, as the loader may.
+            catch_user_panic(|| {
+                // Nothing holds the job back: its thread may be the one that receives.
+                let _mark = ReentrancyMark::push(Frame::Task);
+                let engine = engine.upgrade()?;
+                engine.load_after_miss(key.clone(), || load(&key)).ok()
+            });
             drop(place);
         }));
         true
     }
+}
 
+impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     /// The failure of the last reload of the key's living entry, if that one failed.
     pub fn last_failure<E, Q>(&self, key: &Q) -> Option<ReloadFailure<E>>
     where
@@ -94,5 +157,39 @@ where
         };
         let error = reason.as_ref().and_then(<Arc<E> as Reason>::adopt);
         Some(ReloadFailure { error, at: self.core.ticker.instant_of(at), times })
+    }
+}
+
+/// Where a reload leaves what it has made, for the call that has handed it on and looks here once.
+/// `None` before the reload's end.
+pub struct MadeInTime<K, V>(plain::Arc<plain::Mutex<Option<Option<Entry<K, V>>>>>);
+
+impl<K, V> Clone for MadeInTime<K, V> {
+    fn clone(&self) -> Self {
+        Self(plain::Arc::clone(&self.0))
+    }
+}
+
+impl<K, V> MadeInTime<K, V> {
+    pub fn new() -> Self {
+        Self(plain::Arc::default())
+    }
+
+    fn place(&self) -> plain::MutexGuard<'_, Option<Option<Entry<K, V>>>> {
+        self.0.lock().unwrap_or_else(plain::PoisonError::into_inner)
+    }
+
+    /// The reload has ended.
+    pub fn tell<S>(&self, engine: &Engine<K, V, S>, made: Option<Entry<K, V>>) {
+        // A count of 1 is final: that call has looked.
+        if plain::Arc::strong_count(&self.0) > 1 {
+            *self.place() = Some(made);
+        } else {
+            engine.core.drop_caught(made);
+        }
+    }
+
+    pub fn take(&self) -> Option<Option<Entry<K, V>>> {
+        self.place().take()
     }
 }

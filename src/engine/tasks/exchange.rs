@@ -11,8 +11,6 @@
 //! [asks]: Exchange::ask
 
 use crate::engine::reentrancy::{FlightToken, Frame, ReentrancyMark};
-use crate::primitives::atomic::Ordering::Relaxed;
-use crate::primitives::guarded::GuardedBool;
 use crate::primitives::plain::{Mutex, MutexGuard, PoisonError};
 use crate::primitives::seeded;
 use std::future::{Future, poll_fn};
@@ -24,7 +22,6 @@ use std::task::{Context, Poll};
 /// free; it makes this `Sync`, as the future of an operation has to be that refers to it.
 pub struct Exchange<Q, A> {
     state: Mutex<State<Q, A>>,
-    is_polling: GuardedBool,
 }
 
 enum State<Q, A> {
@@ -37,7 +34,7 @@ enum State<Q, A> {
 
 impl<Q, A> Exchange<Q, A> {
     pub fn new() -> Self {
-        Self { state: Mutex::new(State::Idle), is_polling: GuardedBool::new(false) }
+        Self { state: Mutex::new(State::Idle) }
     }
 
     fn lock(&self) -> MutexGuard<'_, State<Q, A>> {
@@ -59,12 +56,6 @@ impl<Q, A> Exchange<Q, A> {
             }
         })
         .await
-    }
-
-    /// Whether the user's future is being polled. If this is so when the operation is dropped, that
-    /// poll has panicked.
-    pub fn is_polling(&self) -> &GuardedBool {
-        &self.is_polling
     }
 
     /// The flight of an operation that waits for an answer.
@@ -98,12 +89,10 @@ impl<Q, A> Exchange<Q, A> {
         let mut asked = self.asked();
         loop {
             if let Some((flight, question)) = asked {
-                self.is_polling.store(true, Relaxed);
                 let poll = {
                     let _mark = ReentrancyMark::push(Frame::Poll(flight));
                     poll_user(question, context)
                 };
-                self.is_polling.store(false, Relaxed);
                 let Poll::Ready(answer) = poll else { return Poll::Pending };
                 self.answer(answer);
             }

@@ -2,7 +2,9 @@
 
 use super::drive::{as_task, drive, flight_ended};
 use crate::engine::Engine;
-use crate::engine::bulk::{Answers, FirstError, Missing, OwnLoads, Unasked, keys_of, polled};
+use crate::engine::bulk::{
+    Answers, FirstError, Missing, OwnLoads, Unasked, Wanted, keys_of, polled,
+};
 use crate::engine::loads::LoadTimer;
 use crate::engine::reentrancy::{Frame, ReentrancyMark};
 use crate::loaded::{Loaded, LoadedMany};
@@ -51,6 +53,23 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     pub async fn load_many_async<E, I, F>(
         &self,
         keys: impl IntoIterator<Item = K>,
+        loader: impl FnMut(&[&K]) -> F,
+        into_result: impl Fn(F::Output) -> Result<LoadedMany<I>, E>,
+    ) -> (Result<Answers<V>, Arc<E>>, bool)
+    where
+        V: Clone,
+        E: Send + Sync + 'static,
+        I: IntoIterator<Item = (K, Result<Loaded<V>, E>)>,
+        F: Future,
+    {
+        let wanted = as_task(|| keys.into_iter().map(|key| self.want(key)).collect());
+        self.load_wanted_async(wanted, loader, into_result).await
+    }
+
+    /// The rest of [`load_many_async`](Self::load_many_async), when the keys have been read.
+    pub async fn load_wanted_async<E, I, F>(
+        &self,
+        mut wanted: Vec<Wanted<K, V>>,
         mut loader: impl FnMut(&[&K]) -> F,
         into_result: impl Fn(F::Output) -> Result<LoadedMany<I>, E>,
     ) -> (Result<Answers<V>, Arc<E>>, bool)
@@ -60,7 +79,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         I: IntoIterator<Item = (K, Result<Loaded<V>, E>)>,
         F: Future,
     {
-        let mut wanted: Vec<_> = as_task(|| keys.into_iter().map(|key| self.want(key)).collect());
         let (mut missing, mut wrote_nothing) = (Missing::of(&wanted), true);
         let mut failed = FirstError::NONE;
         loop {

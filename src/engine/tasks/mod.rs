@@ -13,7 +13,7 @@
 mod compute;
 mod drive;
 mod exchange;
-mod limits;
+mod executed;
 mod load;
 mod load_many;
 mod notify;
@@ -22,6 +22,4 @@ mod retain;
 mod write;
 
 pub use drive::as_task;
-pub use limits::until;
-pub use load::Unmade;
-pub use reload::asked;
+pub use executed::until;

@@ -1,87 +1,68 @@
-//! Reloads by tasks: in the task that asks for the value, or in a task that the executor runs.
+//! Reloads by a loader that awaits, in tasks of the executor.
 
 use super::drive::as_task;
 use super::exchange::{Exchange, Parts};
+use super::executed::turns;
 use crate::engine::Engine;
 use crate::engine::loads::LoadTimer;
-use crate::engine::reentrancy::FlightToken;
-use crate::engine::refresh::{Answer, Panics};
+use crate::engine::refresh::{Answer, MadeInTime};
 use crate::engine::reloads::Reloading;
 use crate::entry::Entry;
-use crate::executor::spawn;
 use crate::loaded::NoValue;
 use crate::loader::{AnyAsyncLoader, AsyncAnswer, Reloaded};
 use crate::primitives::catch_user_panic;
 use std::convert::identity;
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::hash::{BuildHasher, Hash};
-use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::pin::pin;
+use std::sync::{Arc, Weak};
 use std::task::Poll;
 
-/// The answer of a stored loader.
-pub async fn asked<V, E: Send + Sync + 'static>(
-    asked: AsyncAnswer<'_, Reloaded<V>, E>,
+/// The answer of a stored loader. Its panic is a failure.
+async fn asked<V, E: Send + Sync + 'static>(
+    mut asked: AsyncAnswer<'_, Reloaded<V>, E>,
 ) -> Answer<V> {
-    caught(async { asked.await.map_err(|error| Some(NoValue::Failed(Arc::new(error)))) }).await
+    let answer = poll_fn(|context| {
+        let poll = catch_user_panic(|| asked.as_mut().poll(context));
+        poll.map_or(Poll::Ready(None), |poll| poll.map(Some))
+    });
+    let failed = |error| Some(NoValue::Failed(Arc::new(error)));
+    answer.await.map_or(Err(None), |answer| answer.map_err(failed))
 }
 
-/// An answer, of which a panic is a failure.
-pub async fn caught<V>(answer: impl Future<Output = Answer<V>>) -> Answer<V> {
-    let mut answer = pin!(answer);
-    poll_fn(|context| {
-        let poll = catch_user_panic(|| answer.as_mut().poll(context));
-        poll.unwrap_or(Poll::Ready(Err(None)))
-    })
-    .await
-}
-
-impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
-    /// Reloads a node's value by a future whose panics count as failures. Returns the entry
-    /// of the value that it brought or found not modified, if it did. If the key has another load
-    /// or computation, this waits for none. The caller pins the future, so that the futures up
-    /// to here have only a pointer to it.
-    pub async fn reload_by(
+impl<K: Hash + Eq + Clone, V, S: BuildHasher> Engine<K, V, S> {
+    /// [`reload`](Self::reload) by a loader that awaits.
+    async fn reload_async<E: Send + Sync + 'static>(
         &self,
-        reloading: Box<Reloading>,
-        key: impl FnMut(&K) -> K,
-        user: Pin<&mut Option<impl Future<Output = Answer<V>>>>,
+        reloading: Reloading,
+        loader: &dyn AnyAsyncLoader<K, V, E>,
     ) -> Option<Entry<K, V>> {
-        let exchange = Exchange::new();
-        let ask = async |flight| exchange.ask(flight, ()).await;
-        let operation = pin!(Some(self.reload_async(reloading, key, (ask, Panics::Count))));
-        Parts { exchange: &exchange, operation, user }.run(identity).await
+        let node = self.pool.handle(reloading.node().clone());
+        let made = {
+            let answer = pin!(Some(asked(loader.reload(node.key(), node.value()))));
+            let exchange = Exchange::new();
+            let operation = pin!(Some(self.reload_asking(reloading, &exchange)));
+            Parts { exchange: &exchange, operation, user: answer }.run(identity).await
+        };
+        self.core.drop_caught(node);
+        made
     }
 
-    /// [`reload_by`](Self::reload_by), which asks for the answer.
-    pub async fn reload_async<F: Future<Output = Answer<V>>>(
+    async fn reload_asking(
         &self,
-        reloading: Box<Reloading>,
-        mut key: impl FnMut(&K) -> K,
-        (answer, panics): (impl FnOnce(FlightToken) -> F, Panics<'_>),
+        reloading: Reloading,
+        exchange: &Exchange<(), Answer<V>>,
     ) -> Option<Entry<K, V>> {
-        let begun = as_task(|| self.begin_running(reloading, panics));
-        let Some((mut running, flight)) = begun else {
-            as_task(|| self.after_write());
-            return None;
-        };
-        let timer = LoadTimer::start(&self.core);
-        let answer = {
-            let mut answer = pin!(answer(flight.token()));
-            poll_fn(|context| {
-                running.run(|_| {
-                    let _mark = flight.mark_poll();
-                    answer.as_mut().poll(context)
-                })
-            })
-            .await
-        };
-        timer.stop(&answer);
-        as_task(|| {
-            let made = self.land_running((running, flight), (answer, panics), &mut key);
-            self.after_write();
-            made
-        })
+        let begun = as_task(|| self.begin_reload(reloading));
+        let mut made = None;
+        if let Some((reloading, flight)) = begun {
+            let timer = LoadTimer::start(&self.core);
+            let answer = exchange.ask(flight.token(), ()).await;
+            timer.stop(&answer);
+            made = as_task(|| self.land_reload((reloading, flight), answer));
+        }
+        as_task(|| self.after_write());
+        made
     }
 }
 
@@ -91,31 +72,27 @@ where
     V: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
-    /// Has reads start reloads by the stored loader, as tasks, if these run on an executor.
+    /// Has reads start reloads by the stored loader, as tasks of the executor.
     pub fn start_reloads_by<E: Send + Sync + 'static>(
         self: &Arc<Self>,
         loader: Arc<dyn AnyAsyncLoader<K, V, E>>,
     ) {
-        let reloads = self.reloads.as_ref().filter(|reloads| !reloads.settings.inline);
-        let Some(reloads) = reloads else { return };
+        let Some(reloads) = &self.reloads else { return };
         let engine = Arc::downgrade(self);
         reloads.set_starter(Box::new(move |reloading: Reloading| {
-            let (started, loader) = (engine.upgrade()?, Arc::clone(&loader));
-            let engine = Arc::downgrade(&started);
+            let core = engine.upgrade().map(|engine| Arc::clone(&engine.core))?;
+            let (engine, loader) = (Weak::clone(&engine), Arc::clone(&loader));
+            let outcome = MadeInTime::new();
+            let told = outcome.clone();
             // The task keeps the cache while its loader works, as a caller's load does. A job that
             // waits keeps nothing: the executor may be the cache's own.
             let reload = async move {
                 let Some(engine) = engine.upgrade() else { return };
-                let node = engine.pool.handle(reloading.node().clone());
-                let made = {
-                    let answer = pin!(Some(asked(loader.reload(node.key(), node.value()))));
-                    engine.reload_by(Box::new(reloading), K::clone, answer).await
-                };
-                engine.core.drop_caught(made);
-                engine.core.drop_caught(node);
+                let made = engine.reload_async(reloading, &*loader).await;
+                told.tell(&engine, made);
             };
-            spawn(Box::pin(reload), started.core.executing());
-            None
+            core.notices.executor.spawn(Box::pin(turns(reload)));
+            outcome.take()
         }));
     }
 }

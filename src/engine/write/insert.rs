@@ -272,6 +272,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
                 Ok((done, now)) => {
                     drop(guard);
                     self.finish_put(node, done, attempt.terms.0.weight, now);
+                    self.wake_for(hash);
                     return Ok(());
                 }
                 Err(obstacle) => attempt.obstacle = obstacle,

@@ -124,6 +124,13 @@ impl<K, V, S> Engine<K, V, S> {
             self.core.write_event(event, weight, now);
         }
     }
+
+    /// Wakes those who wait for a value of a key with this hash, in a cache with refresh.
+    pub fn wake_for(&self, hash: Hash32) {
+        if let Some(reloads) = &self.reloads {
+            reloads.waits.wake(hash);
+        }
+    }
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
@@ -152,6 +159,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
                 drop(guard);
                 let handle = node.handle();
                 self.finish_put(node, done, terms.0.weight, put.now);
+                self.wake_for(hash);
                 return (fresh(handle, put.now, put.deadline), asked_about);
             }
         }

@@ -111,7 +111,9 @@ fn the_call_gets_the_error_of_the_load() {
         works.advance(HARD);
         Err::<Loaded<u32>, _>("down")
     };
-    let cache = loading_audited(builder.refresh_inline(true).clock(clock).build_with_loader(load));
+    let cache = loading_audited(
+        builder.executor(|job: cortado::Job| job()).clock(clock).build_with_loader(load),
+    );
     let stale = || {
         cache.insert(7, 1);
         hand.advance(SOFT);
@@ -177,7 +179,10 @@ fn down(act: Act) -> Result<u32, &'static str> {
 }
 
 fn builder() -> Builder<u32, u32> {
-    Cache::builder().time_to_live(HARD).refresh_after_write(SOFT).refresh_inline(true)
+    Cache::builder()
+        .time_to_live(HARD)
+        .refresh_after_write(SOFT)
+        .executor(|job: cortado::Job| job())
 }
 
 #[test]
@@ -252,7 +257,7 @@ fn an_entry_that_ended_before_it_was_gone_counts_nowhere() {
         let itself = Arc::new(Mutex::new(None::<Cache<u32, u32>>));
         let of_loader = Arc::clone(&itself);
         let builder = Cache::builder().time_to_live(HARD).refresh_after_write(SOFT);
-        let builder = builder.refresh_inline(true).clock(clock);
+        let builder = builder.executor(|job: cortado::Job| job()).clock(clock);
         let cache = loading_audited(builder.build_with_loader(Gone(hand.clone(), of_loader)));
         cache.insert(7, 1);
         hand.advance(SOFT);
@@ -288,7 +293,7 @@ fn a_lifetime_of_nothing_overtakes_no_reload() {
     for (ttl, maintained) in [(SOFT, false), (Duration::ZERO, false), (Duration::ZERO, true)] {
         let (clock, hand) = Clock::manual();
         let builder = Cache::builder().time_to_live(HARD).refresh_after_write(SOFT);
-        let cache = audited(builder.refresh_inline(true).clock(clock).build());
+        let cache = audited(builder.executor(|job: cortado::Job| job()).clock(clock).build());
         cache.insert(7, 1);
         hand.advance(SOFT);
         let got = cache.get_with(7, || {

@@ -100,7 +100,7 @@ fn a_write_forgets_the_failures() {
 #[test]
 fn inline_failures_and_panics_reach_no_reader() {
     for error in ["down", "panic"] {
-        let b = bench(|builder| builder.refresh_inline(true));
+        let b = bench(|builder| builder.executor(|job: cortado::Job| job()));
         assert_eq!(b.cache.get(&7), Ok(1));
         b.advance(SOFT.as_secs());
         b.plan(Err(error));
@@ -226,7 +226,8 @@ fn the_destructor_of_an_earlier_error_may_panic() {
         1 | 2 => Err(Fragile(Arc::clone(&dropped))),
         _ => Ok(Loaded::new(1)),
     };
-    let cache = loading_audited(builder.refresh_inline(true).build_with_loader(load));
+    let cache =
+        loading_audited(builder.executor(|job: cortado::Job| job()).build_with_loader(load));
     cache.get(&1).unwrap();
     hand.advance(SOFT);
     // Fails; fails again, which drops the first error; succeeds, which drops the second one.

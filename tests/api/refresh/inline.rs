@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// The value 1 of the key 7, stale.
 pub fn stale() -> Bench {
-    let b = bench(|builder| builder.refresh_inline(true));
+    let b = bench(|builder| builder.executor(|job: cortado::Job| job()));
     assert_eq!(b.cache.get(&7), Ok(1));
     b.advance(SOFT.as_secs());
     assert_eq!(b.asked(), [(7, None)]);
@@ -95,7 +95,7 @@ fn after_views_of_other_caches_and_inner_ones() {
 /// All that were left run, however many these are.
 #[test]
 fn as_many_as_were_left() {
-    let b = bench(|builder| builder.refresh_inline(true));
+    let b = bench(|builder| builder.executor(|job: cortado::Job| job()));
     (0..5).for_each(|key| assert!(b.cache.get(&key).is_ok()));
     b.advance(SOFT.as_secs());
     b.asked();
@@ -254,7 +254,7 @@ fn the_end_of_a_view_reloads_though_a_load_was_begun_under_it() {
 /// A cache whose values count up.
 pub fn counting(clock: Clock, limit: usize) -> LoadingAudited<u32, u32, ()> {
     let made = AtomicU32::new(0);
-    let builder = Cache::builder().refresh_after_write(SOFT).refresh_inline(true);
+    let builder = Cache::builder().refresh_after_write(SOFT).executor(|job: cortado::Job| job());
     let load = move |_: &u32| Ok::<_, ()>(Loaded::new(made.fetch_add(1, Relaxed)));
     loading_audited(builder.refresh_limit(limit).clock(clock).build_with_loader(load))
 }
@@ -305,7 +305,10 @@ fn a_value_that_is_not_kept_is_the_callers() {
             let ttl = if n == 0 { 10 * SOFT } else { Duration::ZERO };
             Ok::<_, ()>(Loaded::with_ttl(n, ttl))
         };
-        let builder = Cache::builder().refresh_after_write(SOFT).refresh_inline(true).clock(clock);
+        let builder = Cache::builder()
+            .refresh_after_write(SOFT)
+            .executor(|job: cortado::Job| job())
+            .clock(clock);
         let cache = loading_audited(builder.build_with_loader(load));
         assert_eq!(cache.get(&1), Ok(0));
         hand.advance(SOFT);

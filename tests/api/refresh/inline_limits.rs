@@ -28,7 +28,8 @@ fn planned(configure: fn(Builder<u32, u32>) -> Builder<u32, u32>) -> (Loading, i
         let plan = next.lock().unwrap().take();
         plan.map_or(Ok(Loaded::new(1)), |plan| plan())
     };
-    let builder = configure(Cache::builder().refresh_inline(true).record_stats(true));
+    let builder =
+        configure(Cache::builder().executor(|job: cortado::Job| job()).record_stats(true));
     let cache = loading_audited(builder.build_with_loader(load));
     (cache, move |next| *plan.lock().unwrap() = Some(next))
 }
@@ -112,7 +113,7 @@ fn those_who_wait_get_the_error() {
 /// A miss is counted once.
 #[test]
 fn a_load_is_one_miss() {
-    let b: Bench = super::bench::bench(|builder| builder.refresh_inline(true));
+    let b: Bench = super::bench::bench(|builder| builder.executor(|job: cortado::Job| job()));
     assert_eq!(b.cache.get_within(&7, AMPLE), Ok(1));
     assert_eq!((b.cache.stats().misses, b.cache.stats().loads), (1, 1));
 }
@@ -139,7 +140,10 @@ fn a_reload_has_its_place_until_its_loader_returns() {
     let reads = Arc::new(OnceLock::<Weak<LoadingAudited<u32, u32, ()>>>::new());
     let cache = Arc::clone(&reads);
     let (clock, hand) = Clock::manual();
-    let builder = Cache::builder().refresh_after_write(SOFT).refresh_inline(true).refresh_limit(2);
+    let builder = Cache::builder()
+        .refresh_after_write(SOFT)
+        .executor(|job: cortado::Job| job())
+        .refresh_limit(2);
     let cache =
         Arc::new(loading_audited(builder.clock(clock).build_with_loader(move |key: &u32| {
             let cache = cache.get().and_then(Weak::upgrade);

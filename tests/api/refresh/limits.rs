@@ -130,7 +130,7 @@ fn errors_and_panics_of_a_load_reach_the_caller_as_errors() {
 
 #[test]
 fn inline_the_limits_end_waits_for_others() {
-    let b = bench(|builder| builder.refresh_inline(true));
+    let b = bench(|builder| builder.executor(|job: cortado::Job| job()));
     let cortado::GuardResult::Guard(guard) = b.cache.get_value_or_guard(&7, None) else {
         unreachable!("the key has no value");
     };

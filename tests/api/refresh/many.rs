@@ -26,7 +26,7 @@ impl Loader<u32, u32> for Generous {
 fn an_unasked_pair_is_stale_and_ends_when_its_loader_says() {
     let (clock, hand) = Clock::manual();
     let builder = Cache::builder().refresh_after_write(SOFT).time_to_live(HARD);
-    let builder = builder.refresh_inline(true).clock(clock);
+    let builder = builder.executor(|job: cortado::Job| job()).clock(clock);
     let cache = loading_audited(builder.build_with_loader(Generous));
     assert_eq!(cache.get_many([1]), Ok(vec![Some(1)]));
     assert_eq!(cache.expires_in(&7).due(), Some(50 * SECOND));

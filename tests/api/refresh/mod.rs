@@ -1,7 +1,6 @@
 //! Refresh: stale entries, and the reloads that renew them.
 
 mod bench;
-mod by_call;
 mod caffeine;
 mod ended_meanwhile;
 mod failing;
@@ -13,5 +12,4 @@ mod model;
 mod operations;
 mod overtaken;
 mod put_off;
-mod queued;
 mod renewals;

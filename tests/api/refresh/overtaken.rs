@@ -101,7 +101,10 @@ fn a_reload_of_a_replaced_entry_is_counted() {
 fn a_call_whose_cache_was_cleared_gets_what_it_made() {
     for others in [0, 100_000] {
         let (clock, hand) = Clock::manual();
-        let builder = Cache::builder().refresh_after_write(SOFT).refresh_inline(true).clock(clock);
+        let builder = Cache::builder()
+            .refresh_after_write(SOFT)
+            .executor(|job: cortado::Job| job())
+            .clock(clock);
         let cache = audited(builder.build());
         cache.insert(u32::MAX, 1);
         cache.insert_many((0..others).map(|n| (n, 0)));
@@ -121,7 +124,10 @@ fn a_reader_whose_cache_was_cleared_gets_what_the_loader_made() {
         let (clock, hand) = Clock::manual();
         let itself = Arc::new(Mutex::new(None::<Cache<u32, u32>>));
         let clears = Arc::clone(&itself);
-        let builder = Cache::builder().refresh_after_write(SOFT).refresh_inline(true).clock(clock);
+        let builder = Cache::builder()
+            .refresh_after_write(SOFT)
+            .executor(|job: cortado::Job| job())
+            .clock(clock);
         let cache = loading_audited(builder.build_with_loader(move |_: &u32| {
             clears.lock().unwrap().take().inspect(Cache::invalidate_all);
             Ok::<_, ()>(Loaded::new(2))

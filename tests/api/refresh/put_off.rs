@@ -22,7 +22,8 @@ fn reading(
 ) -> Arc<Pages> {
     let itself = Arc::new(OnceLock::<Weak<Pages>>::new());
     let of_loader = Arc::clone(&itself);
-    let builder = Cache::builder().refresh_after_write(SOFT).refresh_inline(true).clock(clock);
+    let builder =
+        Cache::builder().refresh_after_write(SOFT).executor(|job: cortado::Job| job()).clock(clock);
     let cache = Arc::new(loading_audited(builder.build_with_loader(move |key: &u32| {
         loads();
         if let Some(cache) = of_loader.get().and_then(Weak::upgrade) {
@@ -125,7 +126,7 @@ fn a_read_that_panics_keeps_no_reload_away() {
             let (clock, hand) = Clock::manual();
             let builder = Cache::builder().refresh_after_write(SOFT).refresh_limit(1).clock(clock);
             let builder = if inline {
-                builder.refresh_inline(true)
+                builder.executor(|job: cortado::Job| job())
             } else {
                 builder.executor(|job: Job| job())
             };

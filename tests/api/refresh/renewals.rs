@@ -379,7 +379,7 @@ fn a_reload_needs_a_place_to_run() {
     );
     let policy = Cache::<u32, u32>::builder().refresh_after(|_, _, _| None);
     refused("refresh_after", policy.try_build().map(drop).unwrap_err());
-    let none = soft().refresh_inline(true).refresh_limit(0);
+    let none = soft().executor(|job: cortado::Job| job()).refresh_limit(0);
     refused("refresh_limit", none.try_build().map(drop).unwrap_err());
 }
 
@@ -414,8 +414,9 @@ fn a_renewed_value_may_live_as_long_as_a_new_one() {
         let (clock, hand) = Clock::manual();
         let builder = Cache::builder().time_to_live(60 * SECOND).refresh_after_write(35 * SECOND);
         let builder = builder.ttl_on_access(|_: &u32, _: &u32| Some(30 * SECOND)).clock(clock);
-        let cache =
-            loading_audited(builder.refresh_inline(true).build_with_loader(Upstream(is_new)));
+        let cache = loading_audited(
+            builder.executor(|job: cortado::Job| job()).build_with_loader(Upstream(is_new)),
+        );
         cache.get(&1).unwrap();
         let mut held = None;
         for seconds in [20, 20, 25] {

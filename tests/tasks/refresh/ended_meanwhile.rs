@@ -36,7 +36,7 @@ fn an_entry_that_ends_while_its_reload_makes_nothing_is_loaded() {
         for (name, get) in GETS {
             for (end, cause) in ENDS {
                 for plan in [Err("down"), Err("panic"), Ok(Reloaded::not_modified())] {
-                    let b = bench(|builder| builder.refresh_inline(true));
+                    let b = bench(|builder| builder.executor(|job: cortado::Job| job()));
                     let reading = Task::waiting(get(&b));
                     end(&b);
                     b.upstream.answer(plan);
@@ -56,7 +56,7 @@ fn otherwise_a_reload_that_makes_nothing_returns_what_is_there() {
         for (name, get) in GETS {
             for (write, left) in [(false, 1), (true, 50)] {
                 for plan in [Err("down"), Err("panic"), Ok(Reloaded::not_modified())] {
-                    let b = bench(|builder| builder.refresh_inline(true));
+                    let b = bench(|builder| builder.executor(|job: cortado::Job| job()));
                     let reading = Task::waiting(get(&b));
                     if write {
                         b.cache.sync().insert(7, 50);
@@ -74,7 +74,7 @@ fn otherwise_a_reload_that_makes_nothing_returns_what_is_there() {
 fn a_value_that_is_gone_is_loaded() {
     must_end(|| {
         for (name, get) in GETS {
-            let b = bench(|builder| builder.refresh_inline(true));
+            let b = bench(|builder| builder.executor(|job: cortado::Job| job()));
             let reading = Task::waiting(get(&b));
             b.upstream.answer(Ok(Reloaded::gone()));
             assert_eq!((reading.end(), b.upstream.asked()), (1, vec![Some(1), None]), "{name}");
@@ -91,7 +91,7 @@ fn the_entry_tells_that_the_task_has_made_it() {
             (Ok(Reloaded::not_modified()), (1, false, false, Duration::ZERO)),
             (Err("down"), (1, false, false, SOFT)),
         ] {
-            let b = bench(|builder| builder.refresh_inline(true));
+            let b = bench(|builder| builder.executor(|job: cortado::Job| job()));
             let reading = Task::waiting(b.cache.get_entry(&7));
             b.upstream.answer(plan);
             let entry = reading.end().unwrap();
@@ -146,7 +146,8 @@ fn a_loader_of_the_call_that_makes_nothing_leaves_what_lives() {
             for amid in ["nothing", "the deadline", "an invalidation", "a clearing", "a write"] {
                 let (clock, hand) = Clock::manual();
                 let builder = Cache::builder().time_to_live(HARD).refresh_after_write(SOFT);
-                let cache = tasks_audited(builder.refresh_inline(true).clock(clock).build());
+                let cache =
+                    tasks_audited(builder.executor(|job: cortado::Job| job()).clock(clock).build());
                 at_once(cache.insert(7, 1));
                 hand.advance(SOFT);
                 let (other, hand) = (cache.sync().clone(), hand.clone());
@@ -179,7 +180,7 @@ fn an_entry_that_ends_before_its_reload_begins_is_loaded() {
                 Duration::from_secs(reads.load(SeqCst))
             };
             let builder = Cache::builder().time_to_live(HARD).refresh_after_write(SOFT);
-            let builder = builder.refresh_inline(true).clock(Clock::custom(clock));
+            let builder = builder.executor(|job: cortado::Job| job()).clock(Clock::custom(clock));
             let load = |_: u32| async { Ok::<_, ()>(Loaded::new(2)) };
             let cache = tasks_loading_audited(builder.build_with_loader(load));
             let arm = || {

@@ -72,7 +72,8 @@ fn the_old_values_destructor_leaks_no_new_value() {
         for (call, is_removed) in CALLS.iter().flat_map(|call| [(call, false), (call, true)]) {
             let (gate, living) = (Gate::default(), Arc::new(AtomicI64::new(0)));
             let (clock, hand) = Clock::manual();
-            let builder = Cache::builder().refresh_after_write(SOFT).refresh_inline(true);
+            let builder =
+                Cache::builder().refresh_after_write(SOFT).executor(|job: cortado::Job| job());
             let source = Source(gate.clone(), Arc::clone(&living));
             let cache = tasks_loading_audited(builder.clock(clock).build_with_loader(source));
             at_once(cache.insert(7, Value::new(true, &living)));
@@ -122,7 +123,8 @@ fn the_limits_destructor_leaks_no_value() {
             let (gate, living) = (Gate::default(), Arc::new(AtomicI64::new(0)));
             gate.open();
             let (clock, hand) = Clock::manual();
-            let builder = Cache::builder().refresh_after_write(SOFT).refresh_inline(true);
+            let builder =
+                Cache::builder().refresh_after_write(SOFT).executor(|job: cortado::Job| job());
             let source = Source(gate, Arc::clone(&living));
             let cache = tasks_loading_audited(builder.clock(clock).build_with_loader(source));
             if case > 0 {

@@ -90,7 +90,7 @@ fn a_wait_ends_with_a_reload_whose_entry_has_ended() {
 #[test]
 fn inline_the_timer_gives_the_reload_up() {
     must_end(|| {
-        let b = bench(|builder| builder.refresh_inline(true));
+        let b = bench(|builder| builder.executor(|job: cortado::Job| job()));
         assert_eq!(wait_for_reload(&b, Gate::open), 1);
         assert_eq!(b.under_way(), 0);
         // The next task's takes over.
@@ -208,7 +208,10 @@ fn many_keys_are_loaded_by_one_call() {
 fn inside_a_load_a_task_reloads_nothing() {
     must_end(|| {
         let (clock, hand) = Clock::manual();
-        let builder = Cache::builder().refresh_after_write(SOFT).refresh_inline(true).clock(clock);
+        let builder = Cache::builder()
+            .refresh_after_write(SOFT)
+            .executor(|job: cortado::Job| job())
+            .clock(clock);
         let load = |_: u32| pending::<Result<Loaded<u32>, ()>>();
         let cache = tasks_loading_audited(builder.build_with_loader(load));
         at_once(cache.insert(7, 1));

@@ -53,7 +53,10 @@ fn a_panic_before_the_future_is_a_failed_reload() {
     must_end(|| {
         let (clock, hand) = Clock::manual();
         let asked = Arc::new(AtomicU32::new(0));
-        let builder = Cache::builder().refresh_after_write(SOFT).refresh_inline(true).clock(clock);
+        let builder = Cache::builder()
+            .refresh_after_write(SOFT)
+            .executor(|job: cortado::Job| job())
+            .clock(clock);
         let cache = tasks_loading_audited(builder.build_with_loader(Eager(Arc::clone(&asked))));
         assert_eq!(at_once(cache.get(&7)), Ok(1));
         hand.advance(SOFT);
@@ -91,7 +94,8 @@ fn a_loader_that_panics_when_it_is_dropped_keeps_no_entry() {
     watched(|watch| {
         watch.begin("the value of an entry that leaks".to_owned());
         let value = Arc::new(7);
-        let builder = Cache::builder().refresh_after_write(SOFT).refresh_inline(true);
+        let builder =
+            Cache::builder().refresh_after_write(SOFT).executor(|job: cortado::Job| job());
         let cache = tasks_audited(builder.build());
         at_once(cache.insert("k", Arc::clone(&value)));
         let bomb = Bomb;
@@ -147,7 +151,7 @@ fn a_deferred_reload_goes_with_its_task() {
             let load = |key: &u32| Ok::<_, ()>(Loaded::new(key + 1));
             let loading = || {
                 let builder = cortado::Cache::builder().refresh_after_write(SOFT);
-                let builder = builder.refresh_inline(true).clock(clock.clone());
+                let builder = builder.executor(|job: cortado::Job| job()).clock(clock.clone());
                 loading_audited(builder.build_with_loader(load))
             };
             let (cache, other) = (loading(), loading());
@@ -178,7 +182,8 @@ fn a_deferred_reload_goes_with_its_task() {
 fn a_cancelled_bulk_load_leaves_no_deferred_reload_behind() {
     must_end(|| {
         let (clock, hand) = Clock::manual();
-        let builder = cortado::Cache::builder().refresh_after_write(SOFT).refresh_inline(true);
+        let builder =
+            cortado::Cache::builder().refresh_after_write(SOFT).executor(|job: cortado::Job| job());
         let load = |key: &u32| Ok::<_, ()>(Loaded::new(key + 1));
         let cache = loading_audited(builder.clock(clock).build_with_loader(load));
         cache.cache().insert(1, 0);
@@ -204,7 +209,8 @@ fn a_read_that_reloads_in_its_task_is_not_held_back() {
         for is_within in [false, true] {
             let (clock, hand) = Clock::manual();
             let builder = Cache::builder().removals(true).notification_limit(0, Overflow::Wait);
-            let builder = builder.refresh_after_write(SOFT).refresh_inline(true).clock(clock);
+            let builder =
+                builder.refresh_after_write(SOFT).executor(|job: cortado::Job| job()).clock(clock);
             let load = |key: u32| async move { Ok::<_, ()>(Loaded::new(key)) };
             let cache = tasks_loading_audited(builder.build_with_loader(load));
             let mut removals = cache.removals().unwrap();

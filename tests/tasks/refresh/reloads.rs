@@ -84,7 +84,7 @@ fn failures_and_panics_leave_the_old_value() {
 #[test]
 fn inline_one_task_awaits_the_reload_and_others_get_the_stale_value() {
     must_end(|| {
-        let b = bench(|builder| builder.refresh_inline(true));
+        let b = bench(|builder| builder.executor(|job: cortado::Job| job()));
         let first = Task::waiting(b.cache.get(&7));
         assert_eq!(at_once(b.cache.get(&7)), Ok(1));
         assert_eq!(b.cache.sync().get(&7), Some(1));
@@ -98,7 +98,7 @@ fn inline_one_task_awaits_the_reload_and_others_get_the_stale_value() {
 #[test]
 fn a_dropped_task_leaves_its_reload_to_the_next_one() {
     must_end(|| {
-        let b = bench(|builder| builder.refresh_inline(true));
+        let b = bench(|builder| builder.executor(|job: cortado::Job| job()));
         drop(Task::waiting(b.cache.get(&7)));
         assert_eq!((b.under_way(), b.cache.sync().get(&7)), (0, Some(1)));
         let next = Task::waiting(b.cache.get(&7));

@@ -1,0 +1,77 @@
+//! Waiting for a reload that runs elsewhere.
+
+use crate::engine::Engine;
+use crate::engine::reentrancy;
+use crate::entry::Entry;
+use crate::hash::Hash32;
+use crate::node::GONE;
+use crate::pool::Handle;
+use equivalent::Equivalent;
+use std::time::Instant;
+
+impl<K, V, S> Engine<K, V, S> {
+    /// Whether a node is stale, and its reload is under way. The clock is read only if one is.
+    pub fn is_being_renewed(&self, node: &Handle<K, V>) -> bool {
+        let mark = self.pool.raw().refresh(node.id());
+        mark.is_some_and(|mark| mark.is_under_way() && mark.stale_from() <= self.core.ticker.now())
+    }
+
+    /// Whether a caller goes on waiting for the reload of a node. It waits for no node that has left
+    /// the index, since such a node stays marked.
+    fn reload_goes_on(&self, node: &Handle<K, V>) -> bool {
+        let mark = self.pool.raw().refresh(node.id());
+        mark.is_some_and(|mark| mark.is_under_way()) && node.meta().deadline() != GONE
+    }
+
+    /// Waits while the reload of a node is under way, until `deadline`. Not inside user code, since
+    /// the reload may be the caller's own, nor while the thread holds a view.
+    pub fn await_reload(&self, node: &Handle<K, V>, deadline: Option<Instant>) {
+        if let Some(reloads) = &self.reloads
+            && self.reload_goes_on(node)
+            && reentrancy::may_reload()
+        {
+            let wait = reloads.waits.on(node.meta().hash());
+            wait.block(deadline, || !self.reload_goes_on(node));
+        }
+    }
+
+    /// [`await_reload`](Self::await_reload) for tasks.
+    pub async fn await_reload_async(&self, node: &Handle<K, V>) {
+        if let Some(reloads) = &self.reloads
+            && self.reload_goes_on(node)
+            && reentrancy::may_reload()
+        {
+            let wait = reloads.waits.on(node.meta().hash());
+            wait.until(|| !self.reload_goes_on(node)).await;
+        }
+    }
+
+    /// The key's entry after this call has run reloads, which have made `made`. They may have
+    /// lasted, so the entry that triggered one may have ended or been removed. If the key has no
+    /// entry now, the one that a reload made: the cache need not have kept it.
+    #[cold]
+    pub fn entry_after_reload<Q: Equivalent<K> + ?Sized>(
+        &self,
+        (hash, key): (Hash32, &Q),
+        made: Vec<Entry<K, V>>,
+    ) -> Option<Entry<K, V>> {
+        let mut own = None;
+        for made in made {
+            let is_own = key.equivalent(made.key());
+            self.core.drop_caught(if is_own { own.replace(made) } else { Some(made) });
+        }
+        let present = {
+            let guard = crate::epoch::pin();
+            self.peek_at(&guard, hash, key).map(|node| self.entry_of(node))
+        };
+        let id = own.as_ref().map(|own| own.node().id());
+        match present {
+            Some(present) if id != Some(present.node().id()) => {
+                self.core.drop_caught(own);
+                Some(present)
+            }
+            // Only `own` says that this call has made it.
+            _ => own,
+        }
+    }
+}

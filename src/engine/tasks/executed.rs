@@ -1,0 +1,246 @@
+//! Loads by a stored loader that awaits: they run in tasks of the executor, so that they go on if
+//! their callers are dropped.
+
+use super::drive::{as_task, flight_ended};
+use super::load::{Unmade, UnmadePlainly};
+use crate::engine::Engine;
+use crate::engine::bulk::{Answers, Missing, Wanted};
+use crate::engine::flights::FlightGuard;
+use crate::engine::loads::{Begun, Replaces};
+use crate::engine::reentrancy::{Frame, ReentrancyMark};
+use crate::engine::reloads::Place;
+use crate::entry::Entry;
+use crate::flight::cell::{FlightCell, Follow, Leader, Outcome};
+use crate::loaded::LoadedMany;
+use crate::loader::AnyAsyncLoader;
+use crate::pool::OwnedDraft;
+use crate::primitives::plain::{Mutex, PoisonError};
+use crate::primitives::{self, catch_user_panic};
+use std::any::Any;
+use std::convert::identity;
+use std::future::{Future, poll_fn};
+use std::hash::{BuildHasher, Hash};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+
+/// The result of `work`, or `None` if `limit` is ready first.
+pub async fn until<T>(
+    mut work: Pin<&mut impl Future<Output = T>>,
+    mut limit: Pin<&mut impl Future>,
+) -> Option<T> {
+    poll_fn(|context| match work.as_mut().poll(context) {
+        Poll::Ready(result) => Poll::Ready(Some(result)),
+        Poll::Pending => limit.as_mut().poll(context).map(|_| None),
+    })
+    .await
+}
+
+/// A future whose polls are turns of their own: an executor may run one inside of another task's.
+pub async fn turns<T>(work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
+    poll_fn(|context| {
+        let _turn = ReentrancyMark::push(Frame::Turn);
+        work.as_mut().poll(context)
+    })
+    .await
+}
+
+/// What a task has made for the call that has begun it: the result, or the payload of a panic.
+type Made<T> = Arc<Mutex<Option<Result<T, Box<dyn Any + Send>>>>>;
+
+/// The end of a task, as the call that has begun it sees it.
+struct Begins<T> {
+    task: primitives::Arc<FlightCell<()>>,
+    made: Made<T>,
+}
+
+impl<T> Begins<T> {
+    /// What the task has made; `None` if the executor has dropped it. A panic of the loader goes on
+    /// in this call.
+    async fn end(self) -> Option<T> {
+        match Follow::new(self.task).await {
+            Outcome::Abandoned => None,
+            Outcome::Done(()) => {
+                let made = self.made.lock().unwrap_or_else(PoisonError::into_inner).take();
+                made.map(|made| made.unwrap_or_else(|payload| resume_unwind(payload)))
+            }
+        }
+    }
+}
+
+impl<K, V, S> Engine<K, V, S>
+where
+    K: Hash + Eq + Clone + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    S: BuildHasher + Send + Sync + 'static,
+{
+    /// Has the executor run a future. If it drops or refuses it, the caller sees that.
+    fn begin_task<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Begins<T> {
+        let mut leader = Leader::of(FlightCell::new());
+        let begins =
+            Begins { task: primitives::Arc::clone(leader.flight()), made: Made::default() };
+        let made = Arc::clone(&begins.made);
+        let task = async move {
+            let outcome = {
+                let mut work = pin!(work);
+                poll_fn(|context| {
+                    let poll = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context)));
+                    poll.map_or_else(|payload| Poll::Ready(Err(payload)), |poll| poll.map(Ok))
+                })
+                .await
+            };
+            *made.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+            leader.complete(|| ());
+        };
+        // The executor may be the user's, and panic: then it has dropped the task.
+        catch_user_panic(|| self.core.notices.executor.spawn(Box::pin(turns(task))));
+        begins
+    }
+
+    /// Loads a key without an entry. The loader runs in a task of the executor, or if that is
+    /// dropped, in this one. A value that anyone else brings meanwhile is as good.
+    ///
+    /// # Errors
+    /// The loader's.
+    pub async fn load_executed<E: Send + Sync + 'static>(
+        &self,
+        key: K,
+        loader: &Arc<dyn AnyAsyncLoader<K, V, E>>,
+    ) -> Result<Entry<K, V>, Arc<E>> {
+        if let Some(loaded) = self.load_in_a_task(&key, loader).await {
+            return loaded;
+        }
+        let unmade = &mut Some(Unmade::missing(key.clone()));
+        let loaded = {
+            let made = pin!(Some(loader.load(&key)));
+            self.make_async(unmade, made, identity).await
+        };
+        // Before the entry is the return value: a panic of the destructor would leak it.
+        drop(key);
+        loaded
+    }
+
+    /// `None` if the executor has dropped the task.
+    async fn load_in_a_task<E: Send + Sync + 'static>(
+        &self,
+        key: &K,
+        loader: &Arc<dyn AnyAsyncLoader<K, V, E>>,
+    ) -> Option<Result<Entry<K, V>, Arc<E>>> {
+        let (draft, mut joined) = (self.draft_for_load(key.clone()), None);
+        let hash = draft.hash();
+        let wait = self.reloads.as_ref()?.waits.on(hash);
+        let is_brought = || self.peek_entry(hash, key).is_some();
+        loop {
+            let brought = pin!(wait.until(is_brought));
+            let begun = self.begin_load::<Arc<E>>(&draft, &mut joined, &mut Replaces::none());
+            let begun = begun.map(|begun| self.look_again(begun, &draft, &mut Replaces::none()));
+            let loaded = match begun {
+                Ok(Begun::Ended(loaded)) => return Some(loaded),
+                Ok(Begun::Leading(flight)) => {
+                    let begins = self.begin_load_task((flight, draft, None), loader);
+                    return match until(pin!(begins.end()), brought).await {
+                        Some(made) => made.flatten(),
+                        None => self.peek_entry(hash, key).map(Ok),
+                    };
+                }
+                Err(flight) => until(pin!(flight_ended(flight)), brought).await,
+            };
+            if loaded.is_none()
+                && let Some(entry) = self.peek_entry(hash, key)
+            {
+                return Some(Ok(entry));
+            }
+        }
+    }
+
+    /// Starts a reload of the key's entry, or a load if there is no entry. Returns whether this
+    /// call has.
+    pub fn refresh_key_async<E: Send + Sync + 'static>(
+        &self,
+        key: &K,
+        loader: &Arc<dyn AnyAsyncLoader<K, V, E>>,
+    ) -> bool {
+        let hash = self.hash(key);
+        self.check_key(hash, key);
+        if let Some(entry) = self.peek_entry(hash, key) {
+            return self.refresh_node(entry.node());
+        }
+        let Some(place) = self.reloads.as_ref().and_then(|reloads| reloads.place()) else {
+            return false;
+        };
+        let draft = self.draft_for_load(key.clone());
+        let begun = self.begin_load::<Arc<E>>(&draft, &mut None, &mut Replaces::none());
+        let begun = begun.map(|begun| self.look_again(begun, &draft, &mut Replaces::none()));
+        let Ok(Begun::Leading(flight)) = begun else { return false };
+        drop(self.begin_load_task((flight, draft, Some(place)), loader));
+        true
+    }
+
+    fn begin_load_task<E: Send + Sync + 'static>(
+        &self,
+        (flight, draft, place): (FlightGuard, OwnedDraft<K, V>, Option<Place>),
+        loader: &Arc<dyn AnyAsyncLoader<K, V, E>>,
+    ) -> Begins<Option<Result<Entry<K, V>, Arc<E>>>> {
+        // A task that waits must not keep the cache: the executor may be the cache's own.
+        let (engine, loader) = (self.for_a_job(), Arc::clone(loader));
+        self.begin_task(async move {
+            let engine = engine.upgrade()?;
+            let key = draft.key().clone();
+            let mut unmade: Option<UnmadePlainly<K, V>> = Some(Unmade::Leading(flight, draft));
+            let made = pin!(Some(loader.load(&key)));
+            let loaded = engine.make_async(&mut unmade, made, identity).await;
+            drop(place);
+            Some(loaded)
+        })
+    }
+
+    /// The values of keys, some of which are missing. One task of the executor loads those, or if
+    /// that is dropped, this one.
+    ///
+    /// # Errors
+    /// That of the first key that has one.
+    pub async fn load_many_executed<E: Send + Sync + 'static>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+        loader: &Arc<dyn AnyAsyncLoader<K, V, E>>,
+    ) -> (Result<Answers<V>, Arc<E>>, bool)
+    where
+        V: Clone,
+    {
+        let keys: Vec<K> = keys.into_iter().collect();
+        let again = keys.clone();
+        let wanted: Vec<Wanted<K, V>> =
+            as_task(|| keys.into_iter().map(|key| self.want(key)).collect());
+        if Missing::of(&wanted).positions().next().is_none() {
+            return (Ok(self.answers(wanted)), true);
+        }
+        let (engine, stored) = (self.for_a_job(), Arc::clone(loader));
+        let begins = self.begin_task(async move {
+            let engine = engine.upgrade()?;
+            Some(engine.load_wanted_by(wanted, &*stored).await)
+        });
+        if let Some(Some(loaded)) = begins.end().await {
+            return loaded;
+        }
+        let wanted = as_task(|| again.into_iter().map(|key| self.want(key)).collect());
+        self.load_wanted_by(wanted, &**loader).await
+    }
+
+    async fn load_wanted_by<E: Send + Sync + 'static>(
+        &self,
+        wanted: Vec<Wanted<K, V>>,
+        loader: &dyn AnyAsyncLoader<K, V, E>,
+    ) -> (Result<Answers<V>, Arc<E>>, bool)
+    where
+        V: Clone,
+    {
+        let load = |keys: &[&K]| loader.load_many(keys.iter().copied().cloned().collect());
+        let into_result = |pairs| Ok(LoadedMany { pairs, absent: None });
+        self.load_wanted_async(wanted, load, into_result).await
+    }
+}
