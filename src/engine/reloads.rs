@@ -32,6 +32,7 @@ use crate::pool::RawHandle;
 use crate::primitives::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use crate::primitives::{Mutex, catch_user_panic, plain, seeded};
 use crate::stats::Stats;
+use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::Weak;
 use std::time::{Duration, Instant};
@@ -49,7 +50,7 @@ pub struct Reloads {
     places: plain::Arc<Places>,
     /// Reloads that wait to be handed on, as many as there are places. The notices say whether
     /// there are any.
-    noted: Mutex<Vec<Reloading>>,
+    noted: Mutex<VecDeque<Reloading>>,
     pub failures: Failures,
     pub waits: plain::Arc<KeyWaits>,
 }
@@ -165,7 +166,7 @@ impl Reloads {
                 failed: AtomicU64::new(0),
                 skipped: AtomicU64::new(0),
             }),
-            noted: Mutex::new(Vec::new()),
+            noted: Mutex::new(VecDeque::new()),
             failures: Failures::default(),
             waits: plain::Arc::default(),
         }
@@ -207,9 +208,9 @@ impl Reloads {
             TakenBy::Call => None,
             TakenBy::Read { at, .. } => Some(at),
         };
-        // Back-pressure comes before a reload. It cannot come at the end of one: that may be in a
-        // read, or on the very thread that receives the notices.
-        if read_at.is_some() && self.is_held_back(core) {
+        // Back-pressure comes before a reload. It cannot come at the end of one, which may be on the
+        // very thread that receives the notices.
+        if self.is_held_back(core) {
             return None;
         }
         let place = self.place()?;
@@ -244,8 +245,9 @@ impl Reloads {
                 self.note(core, reloading);
                 true
             }
-            // A reader that is held back helps to deliver.
-            None => core.notices.exceeded_limit().is_some(),
+            // A reader that is held back helps to deliver. One that a panic has cut short after it
+            // had noted a reload may have left that.
+            None => core.notices.exceeded_limit().is_some() || core.notices.has_noted_reloads(),
         }
     }
 
@@ -253,14 +255,14 @@ impl Reloads {
     /// node as it was before.
     pub fn note(&self, core: &Core, mut reloading: Reloading) {
         reloading.taken.next = Next::AsBefore;
-        self.noted.lock().push(reloading);
+        self.noted.lock().push_back(reloading);
         core.notices.note_reloads(true);
     }
 
     /// Takes out a reload that was noted.
     pub fn next_noted(&self, core: &Core) -> Option<Reloading> {
         let mut noted = self.noted.lock();
-        let next = noted.pop();
+        let next = noted.pop_front();
         if noted.is_empty() {
             core.notices.note_reloads(false);
         }

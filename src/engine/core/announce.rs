@@ -84,7 +84,7 @@ impl Core {
 
     /// Whether there is anything to deliver or to drop, and no job of the executor for it.
     pub fn needs_delivery(&self) -> bool {
-        self.notices.has_deliveries() && !self.notices.handoff.is_out()
+        self.notices.has_work() && !self.notices.handoff.is_out()
     }
 
     /// Sets the cache on whose behalf others deliver.

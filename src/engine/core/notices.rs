@@ -134,10 +134,15 @@ impl Notices {
 
     /// Whether there is anything to deliver, to drop, or to hand on.
     #[inline]
+    pub fn has_work(&self) -> bool {
+        self.has_deliveries() || self.has_noted_reloads()
+    }
+
+    /// Whether there is anything to deliver or to drop.
+    #[inline]
     pub fn has_deliveries(&self) -> bool {
         let announces = self.has_listener || self.receiving.is_some();
         !self.to_drop.is_empty()
-            || self.has_noted_reloads()
             || (announces
                 && !self.outbox.is_empty()
                 && (self.has_listener || self.has_receiver_to_look_after()))
@@ -184,9 +189,9 @@ impl Notices {
         }
     }
 
-    /// The same for a thread that runs no code of the user's.
+    /// The same for a thread that runs no code of the user's. The job also hands reloads on.
     pub fn submit_deliveries_elsewhere(&self) {
-        if self.has_deliveries()
+        if self.has_work()
             && let Some(ticket) = self.handoff.request()
             && let Some(job) = self.job(ticket)
         {

@@ -21,8 +21,8 @@ where
 {
     fn deliver_job(&self, mut running: Running) {
         let core = &self.core;
+        core.drop_caught(self.hand_reloads_on());
         loop {
-            core.drop_caught(self.hand_reloads_on());
             if !self.deliver_at_most(DeliveryBudget::JOB) {
                 // The executor has run this job at once, inside a callback, a flight or a delivery
                 // of this thread. That delivery, or a later operation, goes on. The drop of
@@ -58,11 +58,12 @@ impl<K, V, S> Engine<K, V, S> {
     pub fn after_own_read(&self) -> Option<Vec<Entry<K, V>>> {
         let core = &self.core;
         // Handed on first: the executor need not wait for what this thread does next.
-        let made = self.hand_reloads_on();
+        let handed = self.hand_reloads_on();
         core.try_pass(Budget::of_reader());
         core.hasten_grace_a_little();
         self.deliver_as_caller();
-        made
+        core.leave_noted_reloads();
+        handed.made
     }
 
     /// Runs the caller's share of the maintenance, after a write.
@@ -85,15 +86,17 @@ impl<K, V, S> Engine<K, V, S> {
     #[inline]
     pub fn maintain_after_write(&self) {
         let core = &self.core;
-        if core.notices.has_noted_reloads() {
-            core.drop_caught(self.hand_reloads_on());
-        }
+        let handed = core.notices.has_noted_reloads().then(|| self.hand_reloads_on());
         if core.is_pass_required() {
             core.try_pass(Budget::of_writer());
             core.make_owed_room(&|notice| self.deliver(notice));
         }
         if core.notices.has_deliveries() {
             self.deliver_as_caller();
+        }
+        if handed.is_some() {
+            core.leave_noted_reloads();
+            core.drop_caught(handed);
         }
     }
 

@@ -57,11 +57,13 @@ impl Pending {
 impl<K, V, S> Engine<K, V, S> {
     /// See [`Core::run_pending`].
     pub fn run_pending(&self) {
+        self.core.drop_caught(self.hand_reloads_on());
         self.core.run_pending(&|notice| self.deliver(notice));
     }
 
     /// See [`Core::run_pending_within`].
     pub fn run_pending_within(&self, units: usize) -> Pending {
+        self.core.drop_caught(self.hand_reloads_on());
         self.core.run_pending_within(units, &|notice| self.deliver(notice))
     }
 

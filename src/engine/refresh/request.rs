@@ -2,6 +2,7 @@
 
 use crate::clock::Timestamp;
 use crate::engine::Engine;
+use crate::engine::core::Core;
 use crate::engine::failures::Failed;
 use crate::engine::read::NodeRef;
 use crate::engine::reentrancy::{self, Frame, ReentrancyMark};
@@ -30,28 +31,29 @@ impl<K, V, S> Engine<K, V, S> {
     }
 
     /// Hands the reloads that were noted to the executor, unless this thread is where none may
-    /// begin; then the next operation does, or the scheduler. `None` if none has ended by then.
-    /// Otherwise the entries that those have made that have: of an executor that runs jobs at once.
+    /// begin; then the next operation does, or the scheduler.
     ///
     /// A loader may have others noted. So a chain of loaders that read each other's keys does not
-    /// grow the stack, and ends after as many reloads as may be under way.
+    /// grow the stack, and ends after as many reloads as may be under way: while the result of this
+    /// is kept, its thread hands no other reloads on.
     #[cold]
-    pub fn hand_reloads_on(&self) -> Option<Vec<Entry<K, V>>> {
-        let reloads = self.reloads.as_ref().filter(|_| self.core.notices.has_noted_reloads())?;
-        let may_begin = reentrancy::may_reload();
-        let Some(_mark) = may_begin.then(ReentrancyMark::handing_on).flatten() else {
-            self.core.require_pass();
-            self.core.wake_scheduler();
-            return None;
-        };
-        let mut made = None;
+    pub fn hand_reloads_on(&self) -> HandedOn<K, V> {
+        let mut handed = HandedOn { made: None, mark: None };
+        let noted = self.core.notices.has_noted_reloads();
+        let Some(reloads) = self.reloads.as_ref().filter(|_| noted) else { return handed };
+        if reentrancy::may_reload() {
+            handed.mark = ReentrancyMark::handing_on();
+        }
+        if handed.mark.is_none() {
+            return handed;
+        }
         for _ in 0..reloads.settings.limit {
             let Some(reloading) = reloads.next_noted(&self.core) else { break };
             if let Some(ended) = reloads.start(reloading) {
-                made.get_or_insert_with(Vec::new).extend(ended);
+                handed.made.get_or_insert_with(Vec::new).extend(ended);
             }
         }
-        made
+        handed
     }
 
     /// Has a node reloaded, stale or not. Returns whether this call has begun a reload: not if one
@@ -158,6 +160,24 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         let error = reason.as_ref().and_then(<Arc<E> as Reason>::adopt);
         Some(ReloadFailure { error, at: self.core.ticker.instant_of(at), times })
     }
+}
+
+impl Core {
+    /// At the end of an operation: has the next one come here if it has left reloads.
+    pub fn leave_noted_reloads(&self) {
+        if self.notices.has_noted_reloads() {
+            self.require_pass();
+            self.wake_scheduler();
+        }
+    }
+}
+
+/// The reloads that an operation has handed on.
+pub struct HandedOn<K, V> {
+    /// `None` if none has ended by then. Otherwise the entries that those have made that have: of
+    /// an executor that runs jobs at once.
+    pub made: Option<Vec<Entry<K, V>>>,
+    mark: Option<ReentrancyMark>,
 }
 
 /// Where a reload leaves what it has made, for the call that has handed it on and looks here once.

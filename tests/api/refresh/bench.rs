@@ -114,6 +114,16 @@ pub struct Bench {
     told: Arc<Mutex<Told>>,
 }
 
+/// Has reloads run at once, on the threads that cause them.
+pub fn at_once(builder: Builder<u32, u32>) -> Builder<u32, u32> {
+    builder.executor(|job: Job| job())
+}
+
+/// The same if the test says so.
+pub fn at_once_if(at_once: bool) -> fn(Builder<u32, u32>) -> Builder<u32, u32> {
+    if at_once { self::at_once } else { |builder| builder }
+}
+
 /// A cache whose reloads wait in [`Bench::jobs`]. Its deliveries wait there, too.
 pub fn bench(configure: impl FnOnce(Builder<u32, u32>) -> Builder<u32, u32>) -> Bench {
     let told: Arc<Mutex<Told>> = Arc::default();

@@ -2,7 +2,7 @@
 //! (`refreshAfterWrite`, `LoadingCache.refresh`, `CacheLoader.reload`), a test for each sentence.
 //! The last one lists where this cache differs on purpose.
 
-use super::bench::{HARD, SOFT, bench};
+use super::bench::{HARD, SOFT, at_once_if, bench};
 use crate::common::SECOND;
 use cortado::{GuardResult, Reloaded, RemovalCause};
 
@@ -52,7 +52,7 @@ fn an_entry_that_is_not_queried_is_allowed_to_expire() {
 #[test]
 fn the_query_that_triggers_returns_the_old_value() {
     for (inline, expected) in [(false, 1), (true, 2)] {
-        let b = bench(|builder| builder.refresh_inline(inline));
+        let b = bench(at_once_if(inline));
         assert_eq!(b.cache.get(&7), Ok(1));
         b.advance(SOFT.as_secs());
         assert_eq!(b.cache.get(&7), Ok(expected), "inline: {inline}");

@@ -3,7 +3,7 @@
 
 use super::bench::{Bench, HARD, SOFT};
 use super::inline::stale;
-use crate::common::audited::{audited, loading_audited};
+use crate::common::audited::loading_audited;
 use cortado::{
     Builder, Cache, Clock, LoadError, LoadLimits, Loaded, Loader, ManualClock, Reloaded,
     RemovalCause,
@@ -149,61 +149,11 @@ fn the_entry_tells_that_the_call_has_made_it() {
     assert_eq!(facts(&b), (2, true, false, Duration::ZERO));
 }
 
-type Act = Arc<dyn Fn() + Send + Sync>;
-type Failing = fn(&Cache<u32, u32>, Act) -> Option<u32>;
-
-/// Loads by a loader of the call that makes nothing. `None` stands for the loader's own reason.
-const LOADS: [(&str, Failing); 9] = [
-    ("try_get_with", |cache, act| cache.try_get_with(7, || down(act)).ok()),
-    ("try_get_with_by_ref", |cache, act| cache.try_get_with_by_ref(&7, || down(act)).ok()),
-    ("optionally_get_with", |cache, act| cache.optionally_get_with(7, || down(act).ok())),
-    ("optionally_get_with_by_ref", |cache, act| {
-        cache.optionally_get_with_by_ref(&7, || down(act).ok())
-    }),
-    ("load", |cache, act| cache.load(7, || down(act).map(Loaded::new)).ok()),
-    ("load_refreshing", |cache, act| cache.load_refreshing(7, || down(act).map(Loaded::new)).ok()),
-    ("or_try_insert_with", |cache, act| {
-        cache.entry(7).or_try_insert_with(|| down(act)).ok().map(|entry| *entry)
-    }),
-    ("or_optionally_insert_with", |cache, act| {
-        cache.entry(7).or_optionally_insert_with(|| down(act).ok()).map(|entry| *entry)
-    }),
-    ("or_load_with", |cache, act| {
-        cache.entry(7).or_load_with(|| down(act).map(Loaded::new)).ok().map(|entry| *entry)
-    }),
-];
-
-fn down(act: Act) -> Result<u32, &'static str> {
-    act();
-    Err("down")
-}
-
 fn builder() -> Builder<u32, u32> {
     Cache::builder()
         .time_to_live(HARD)
         .refresh_after_write(SOFT)
         .executor(|job: cortado::Job| job())
-}
-
-#[test]
-fn a_loader_of_the_call_that_makes_nothing_leaves_what_lives() {
-    for (name, load) in LOADS {
-        for amid in [ENDS.as_slice(), &[Amid::Nothing, Amid::Write]].concat() {
-            let (clock, hand) = Clock::manual();
-            let cache = audited(builder().clock(clock).build());
-            cache.insert(7, 1);
-            hand.advance(SOFT);
-            let amid_load = cache.clone();
-            let act = move || meanwhile(amid, &amid_load, &|| hand.advance(HARD));
-            let left = match amid {
-                Amid::Nothing => Some(1),
-                Amid::Write => Some(50),
-                _ => None,
-            };
-            assert_eq!(load(&cache, Arc::new(act)), left, "{name}, {amid:?}");
-            assert_eq!(cache.get(&7), left, "{name}, {amid:?}");
-        }
-    }
 }
 
 /// A clock that passes the hard deadline at its nth reading from [`arm`](Self::arm) on.
@@ -232,11 +182,6 @@ impl Jumping {
 #[test]
 fn an_entry_that_ends_before_its_reload_begins_is_loaded() {
     for nth in 1..16 {
-        let time = Jumping::default();
-        let cache = audited(builder().clock(time.clock()).build());
-        cache.insert(7, 1);
-        time.arm(nth);
-        assert_eq!(cache.get_with(7, || 2), 2, "reading {nth}");
         let time = Jumping::default();
         let load = |_: &u32| Ok::<_, ()>(Loaded::new(2));
         let cache = loading_audited(builder().clock(time.clock()).build_with_loader(load));
@@ -291,19 +236,16 @@ impl Loader<u32, u32> for Gone {
 #[test]
 fn a_lifetime_of_nothing_overtakes_no_reload() {
     for (ttl, maintained) in [(SOFT, false), (Duration::ZERO, false), (Duration::ZERO, true)] {
-        let (clock, hand) = Clock::manual();
-        let builder = Cache::builder().time_to_live(HARD).refresh_after_write(SOFT);
-        let cache = audited(builder.executor(|job: cortado::Job| job()).clock(clock).build());
-        cache.insert(7, 1);
-        hand.advance(SOFT);
-        let got = cache.get_with(7, || {
+        let b = stale();
+        let (cache, hand) = (b.cache.cache().clone(), b.hand.clone());
+        *b.upstream.1.lock().unwrap() = Some(Box::new(move || {
             hand.advance(HARD);
             if maintained {
                 cache.run_pending_tasks();
             }
             assert!(!cache.set_ttl(&7, ttl));
-            2
-        });
-        assert_eq!((got, cache.get(&7)), (2, Some(2)), "{ttl:?} {maintained}");
+        }));
+        assert_eq!(b.cache.get(&7), Ok(2), "{ttl:?} {maintained}");
+        assert_eq!(b.cache.cache().get(&7), Some(2), "{ttl:?} {maintained}");
     }
 }

@@ -1,12 +1,12 @@
 //! Random programs of all operations and of reloads, against a model: what is there, until when,
 //! which reloads are under way, what was counted. Reloads run in jobs that the program runs or
-//! drops, or inline: at the end of reads, of views, and of the loads and computations within which
-//! reads found entries stale.
+//! drops, or at once: at the end of reads, and after the loads and views within which reads found
+//! entries stale.
 //!
 //! `CORTADO_REFRESH_PROGRAMS` sets the number of programs. A fuzzer runs them, too.
 #![allow(dead_code, reason = "the fuzzer has its own driver")]
 
-use super::bench::{Bench, HARD, Plan, SOFT, bench_without_listener};
+use super::bench::{Bench, HARD, Plan, SOFT, at_once_if, bench_without_listener};
 use crate::common::crowd::{draw, seed};
 use crate::common::effort::scale;
 use cortado::{Cache, Loaded, Op, Reloaded};
@@ -104,13 +104,13 @@ struct Node {
 enum Job {
     /// `soft` is when the entry was, or is, stale without this reload.
     Reload { key: u32, id: u32, soft: Time },
-    /// It stands until an operation overtakes it or goes past it.
-    Load { key: u32, stands: bool },
+    /// It does nothing if the key has a value by then.
+    Load { key: u32 },
 }
 
 #[derive(Debug, Default)]
 struct Model {
-    /// Reloads run inline, and bring `brings`. Otherwise a step says what a job brings.
+    /// Reloads run at once, and bring `brings`. Otherwise a step says what a job brings.
     is_inline: bool,
     brings: Option<Brings>,
     now: Time,
@@ -164,24 +164,12 @@ impl Model {
         self.nodes.insert(key, Node { soft: NEVER, ..node });
     }
 
-    fn overtake(&mut self, wanted: impl Fn(u32) -> bool) {
-        for job in &mut self.jobs {
-            if let Job::Load { key, stands } = job
-                && wanted(*key)
-            {
-                *stands = false;
-            }
-        }
-    }
-
     fn refresh(&mut self, key: u32) -> bool {
-        let is_loading =
-            |job: &Job| matches!(job, Job::Load { key: of, stands: true } if *of == key);
-        if self.jobs.iter().any(is_loading) || !self.place() {
+        if !self.place() {
             return false;
         }
         match self.nodes.get(&key).copied() {
-            None => self.jobs.push_back(Job::Load { key, stands: true }),
+            None => self.jobs.push_back(Job::Load { key }),
             Some(node) if node.soft == NEVER => return false,
             Some(node) => self.take(key, node),
         }
@@ -205,8 +193,8 @@ impl Model {
     fn run(&mut self, brings: Brings, made: u32) {
         let (key, id, was) = match self.jobs.pop_front() {
             None => return,
-            Some(Job::Load { key, stands }) => {
-                if stands {
+            Some(Job::Load { key }) => {
+                if self.value(key).is_none() {
                     self.put(key, made, HARD.as_secs());
                 }
                 return;
@@ -309,7 +297,10 @@ fn play_read(b: &Bench, model: &mut Model, step: Step, value: u32) {
             let expect = |model: &mut Model| (model.read(key), model.read(other));
             read(b, model, value, expect, |cache| {
                 let view = cache.pin();
-                (view.get(&key).copied(), view.get(&other).copied())
+                let found = (view.get(&key).copied(), view.get(&other).copied());
+                drop(view);
+                cache.run_pending_tasks();
+                found
             });
         }
         Step::Within(key, other) => {
@@ -348,7 +339,6 @@ fn play_read(b: &Bench, model: &mut Model, step: Step, value: u32) {
             let expected = match found {
                 Some(found) => found,
                 None => {
-                    model.overtake(|of| of == key);
                     model.put(key, made, HARD.as_secs());
                     made
                 }
@@ -363,15 +353,6 @@ fn play(b: &Bench, model: &mut Model, step: Step, value: u32) {
     let seconds = Duration::from_secs;
     let hard = HARD.as_secs();
     let cache = b.cache.cache();
-    match step {
-        Step::Insert(key)
-        | Step::InsertFor(key, _)
-        | Step::Remove(key)
-        | Step::Put(key)
-        | Step::Look(key) => model.overtake(|of| of == key),
-        Step::Clear => model.overtake(|_| true),
-        _ => {}
-    }
     match step {
         Step::Advance(by) => {
             b.advance(by);
@@ -457,7 +438,7 @@ fn compare(b: &Bench, model: &Model) {
 pub fn run(is_inline: bool, program: &[u64]) {
     let b = bench_without_listener(|builder| {
         let builder = builder.refresh_limit(LIMIT).refresh_retry(Duration::from_secs(RETRY));
-        builder.refresh_inline(is_inline)
+        at_once_if(is_inline)(builder)
     });
     let mut model = Model { is_inline, ..Model::default() };
     let mut steps = Vec::new();
@@ -474,8 +455,6 @@ pub fn run(is_inline: bool, program: &[u64]) {
             std::panic::resume_unwind(panic);
         }
     }
-    // A load that waits is in progress, which no cache may be at its end.
-    b.jobs.drop_all();
 }
 
 fn random_programs(is_inline: bool) {

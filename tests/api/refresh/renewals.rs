@@ -367,20 +367,15 @@ fn the_hard_deadline_can_be_moved_while_the_entry_is_stale() {
 }
 
 #[test]
-fn a_reload_needs_a_place_to_run() {
+fn a_reload_needs_a_stored_loader() {
     let double = |n: &u32| Ok::<_, ()>(Loaded::new(2 * n));
     let soft = || Cache::<u32, u32>::builder().refresh_after_write(SOFT);
     let refused = |setting, error: cortado::BuildError| assert_eq!(error.setting(), setting);
-    let hasher = RandomState::new;
     refused("refresh_after_write", soft().try_build().map(drop).unwrap_err());
-    refused(
-        "refresh_after_write",
-        soft().try_build_with_loader(double, hasher()).map(drop).unwrap_err(),
-    );
     let policy = Cache::<u32, u32>::builder().refresh_after(|_, _, _| None);
     refused("refresh_after", policy.try_build().map(drop).unwrap_err());
-    let none = soft().executor(|job: cortado::Job| job()).refresh_limit(0);
-    refused("refresh_limit", none.try_build().map(drop).unwrap_err());
+    let none = soft().refresh_limit(0).try_build_with_loader(double, RandomState::new());
+    refused("refresh_limit", none.map(drop).unwrap_err());
 }
 
 #[test]

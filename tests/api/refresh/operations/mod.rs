@@ -118,6 +118,8 @@ fn seen(configure: Configure, operation: Operation, state: State) -> Seen {
     let _ = b.asked();
     let returned = operation(&b);
     let here = b.asked().len();
+    // What was triggered in a view is left to the next operation.
+    b.cache.run_pending_tasks();
     b.jobs.run();
     let elsewhere = b.asked().len();
     assert!(here == 0 || elsewhere == 0);
