@@ -2,10 +2,10 @@
 //! either leaves everything as it is, or ends the operation with its whole effect. Dropping the
 //! future changes nothing, and leaves nothing behind.
 
-use crate::common::audited::{TasksLoadingAudited, tasks_loading_audited};
+use crate::common::audited::{TasksAudited, tasks_audited};
 use crate::common::must_end;
 use crate::hand::{Boxed, Gate, Task, at_once, pends};
-use cortado::future::{Cache, LoadingCache};
+use cortado::future::Cache;
 use cortado::{Loaded, Op, RemovalCause};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -23,8 +23,7 @@ const PENDING: u32 = 2;
 /// A minute: the lifetime that operations give.
 const MINUTE: Duration = Duration::from_secs(60);
 
-type Loading = LoadingCache<u64, u64, u8>;
-type Operation = for<'a> fn(&'a Loading) -> Boxed<'a, ()>;
+type Operation = for<'a> fn(&'a Cache<u64, u64>) -> Boxed<'a, ()>;
 /// The value of the key after the operation, by the value before it.
 type Effect = fn(Option<u64>) -> Option<u64>;
 
@@ -35,22 +34,6 @@ async fn own<T>(value: T) -> T {
 
 /// One row: the name, the operation, its effect.
 macro_rules! row {
-    ($effect:ident, $cache:ident => $operation:expr) => {
-        (
-            stringify!($operation),
-            (|cache| {
-                let $cache: &Cache<u64, u64> = cache.cache();
-                Box::pin(async move {
-                    let _ = $operation.await;
-                })
-            }) as Operation,
-            $effect as Effect,
-        )
-    };
-}
-
-/// The same for a cache with a stored loader.
-macro_rules! loading_row {
     ($effect:ident, $cache:ident => $operation:expr) => {
         (
             stringify!($operation),
@@ -140,7 +123,6 @@ fn operations() -> Vec<(&'static str, Operation, Effect)> {
         row!(loaded, c => c.load_by_ref(&KEY, own(Some(Loaded::new(OWN))))),
         row!(same, c => c.load(KEY, own(None::<Loaded<u64>>))),
         row!(same, c => c.load(KEY, own(Loaded::with_ttl(OWN, Duration::ZERO)))),
-        row!(loaded, c => c.load_refreshing(KEY, own(Loaded::new(OWN)))),
         row!(loaded, c => c.entry(KEY).or_insert(OWN)),
         row!(defaulted, c => c.entry(KEY).or_default()),
         row!(defaulted, c => c.entry_by_ref(&KEY).or_default()),
@@ -158,11 +140,6 @@ fn operations() -> Vec<(&'static str, Operation, Effect)> {
         row!(same, c => c.entry_by_ref(&KEY).and_try_compute_with(|_| own(Err::<Op<u64>, u8>(1)))),
         row!(put, c => c.entry(KEY).and_upsert_with(|_| own(OWN))),
         row!(put, c => c.entry_by_ref(&KEY).and_upsert_with(|_| own(OWN))),
-        loading_row!(loaded, c => c.get(&KEY)),
-        loading_row!(loaded, c => c.get_entry(&KEY)),
-        loading_row!(loaded, c => c.get_many([KEY])),
-        loading_row!(loaded, c => c.get_within(&KEY, std::future::pending::<()>())),
-        loading_row!(put, c => c.refresh(&KEY)),
     ]
 }
 
@@ -186,7 +163,7 @@ struct Situation {
 }
 
 struct Bench {
-    cache: TasksLoadingAudited<u64, u64, u8>,
+    cache: TasksAudited<u64, u64>,
     told: Arc<Mutex<Vec<(u64, RemovalCause)>>>,
 }
 
@@ -199,8 +176,7 @@ impl Bench {
                 log.lock().unwrap().push((*removed.value(), removed.cause()));
             },
         );
-        let loader = |_: u64| own(Ok(Loaded::new(OWN)));
-        let bench = Self { cache: tasks_loading_audited(cache.build_with_loader(loader)), told };
+        let bench = Self { cache: tasks_audited(cache.build()), told };
         if there {
             at_once(bench.cache.insert(KEY, THERE));
         }
@@ -288,7 +264,7 @@ fn case(operation: Operation, effect: Effect, situation: Situation) -> bool {
         assert_eq!(now, Some(seen), "the waiter");
     }
     at_once(cache.insert(KEY, LAST));
-    assert_eq!(at_once(cache.cache().get(&KEY)), Some(LAST));
+    assert_eq!(at_once(cache.get(&KEY)), Some(LAST));
     assert_eq!(at_once(cache.entry(KEY).and_upsert_with(|_| async { 100 })).into_value(), 100);
     bench.check_balance();
     is_ready
@@ -298,10 +274,6 @@ fn case(operation: Operation, effect: Effect, situation: Situation) -> bool {
 fn all(there: bool, others: Others) {
     must_end(move || {
         for (name, operation, effect) in operations() {
-            // Beside another call's load or computation it leaves the entry to that, or reloads.
-            if name.contains("refresh(") && others != Others::Nothing {
-                continue;
-            }
             let run = |polls, later| {
                 let situation = Situation { there, others, polls, later };
                 // Shown if the case fails.

@@ -6,12 +6,11 @@ use crate::common::must_end;
 use crate::common::noted::eventually;
 use crate::hand::{Gate, Task, at_once, pends};
 use cortado::future::Cache;
-use cortado::{Clock, Loaded, Overflow};
+use cortado::{Loaded, Overflow};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 const LIMIT: usize = 4;
 const KEYS: u64 = 12;
@@ -268,46 +267,6 @@ fn a_load_that_hits_is_not_held_back() {
     drop(Task::waiting(cache.get_with(2, async { 9 })));
 }
 
-/// A call that finds the value has written nothing.
-#[test]
-fn a_refreshing_load_that_hits_is_not_held_back() {
-    must_end(|| {
-        let builder = Cache::builder().removals(true).notification_limit(0, Overflow::Wait);
-        let cache: TasksAudited<u64, u64> = tasks_audited(builder.build());
-        // Nobody has taken the receiver, so nobody is held back yet.
-        (0..3).for_each(|value| at_once(cache.insert(1, value)));
-        let mut removals = cache.removals().unwrap();
-        assert_eq!(at_once(cache.load_refreshing(1, async { Loaded::new(9) })), 2);
-        assert!(removals.try_recv().is_some());
-    });
-}
-
-/// A call that reloads a stale value inline has written, as one that loads has.
-#[test]
-fn a_refreshing_load_that_reloads_is_held_back() {
-    must_end(|| {
-        let (clock, hand) = Clock::manual();
-        let soft = Duration::from_secs(1);
-        let builder = Cache::builder().removals(true).notification_limit(0, Overflow::Wait);
-        let builder =
-            builder.refresh_after_write(soft).executor(|job: cortado::Job| job()).clock(clock);
-        let cache: TasksAudited<u64, u64> = tasks_audited(builder.build());
-        let mut removals = cache.removals().unwrap();
-        type Call = fn(&Cache<u64, u64>) -> Task<'_, u64>;
-        let calls: [Call; 2] = [
-            |cache| Task::waiting(cache.load_refreshing(1, async { Loaded::new(9) })),
-            |cache| Task::waiting(cache.get_with(1, async { 9 })),
-        ];
-        at_once(cache.insert(1, 1));
-        for call in calls {
-            hand.advance(soft);
-            let held = call(&cache);
-            assert!(removals.try_recv().is_some());
-            assert_eq!(held.end(), 9);
-        }
-    });
-}
-
 /// All keys are there, so nothing is written.
 #[test]
 fn a_bulk_load_that_finds_all_values_is_not_held_back() {
@@ -325,6 +284,7 @@ fn a_bulk_load_that_finds_all_values_is_not_held_back() {
 fn a_loop_that_receives_may_read_many() {
     let builder = Cache::builder().removals(true).notification_limit(1, Overflow::Wait);
     let load = |n: u64| async move { Ok::<_, ()>(Loaded::new(n)) };
+    let builder = builder.executor(|job: cortado::Job| job());
     let cache = tasks_loading_audited(builder.build_with_loader(load));
     let mut removals = cache.removals().unwrap();
     for value in 0..5 {

@@ -243,13 +243,12 @@ fn futures_that_hold_operations_may_be_sent() {
             type Made = Result<u64, $error>;
             let cache = tasks_audited(Cache::<u64, u64>::new(10));
             let load = |_: u64| async { fetch::<$error>().await.map(Loaded::new) };
-            let loading = tasks_loading_audited(Cache::builder().build_with_loader(load));
+            let loading = tasks_loading_audited(Cache::builder().executor(|job: cortado::Job| job()).build_with_loader(load));
             sent(async move {
                 let _: Result<_, _> = cache.try_get_with(1, fetch::<$error>()).await;
                 let _ = cache.try_get_with_by_ref(&1, fetch::<$error>()).await;
                 let _ = cache.load(1, async { Made::Ok(1).map(Loaded::new) }).await;
                 let _ = cache.load_by_ref(&1, async { Made::Ok(1).map(Loaded::new) }).await;
-                let _ = cache.load_refreshing(1, async { Made::Ok(1).map(Loaded::new) }).await;
                 let _ = cache.entry(1).or_try_insert_with(fetch::<$error>()).await;
                 let _ = cache.entry_by_ref(&1).or_try_insert_with(fetch::<$error>()).await;
                 let _ = cache.entry(1).or_load_with(async { Made::Ok(1).map(Loaded::new) }).await;
@@ -257,7 +256,7 @@ fn futures_that_hold_operations_may_be_sent() {
                 let _ = cache.try_get_many_with([1], |_| async { Made::Ok(1).map(|made| [(1, made)]) }).await;
                 let _ = loading.get(&1).await;
                 let _ = loading.get_entry(&1).await;
-                let _ = loading.refresh(&1).await;
+                let _ = loading.reload(&1).await;
                 let _ = loading.get_many([1]).await;
                 let _ = loading.get_within(&1, ready(())).await;
             });

@@ -65,9 +65,6 @@ fn operations() -> Vec<(&'static str, Operation)> {
         }),
         row!("optionally_get_with", |cache, permit| cache.optionally_get_with(1, permit.keep())),
         row!("load", |cache, permit| cache.load(1, permit.keep::<Loaded<u64>>())),
-        row!("load_refreshing", |cache, permit| {
-            cache.load_refreshing(1, permit.keep::<Loaded<u64>>())
-        }),
         row!("or_insert_with", |cache, permit| cache.entry(1).or_insert_with(permit.keep())),
         row!("or_insert_with_if", |cache, permit| {
             cache.entry(1).or_insert_with_if(permit.keep(), |_| true)
@@ -266,12 +263,11 @@ struct Loading {
 }
 
 impl Loading {
-    fn new(inline: bool, is_stale: bool) -> Self {
+    fn new(is_stale: bool) -> Self {
         let (upstream, (clock, hand)) = (Upstream::default(), Clock::manual());
         let (asked, (jobs, queue)) = (upstream.clone(), channel::<Job>());
         let builder = Cache::builder()
             .refresh_after_write(10 * SECOND)
-            .refresh_inline(inline)
             .executor(move |job| drop(jobs.send(job)))
             .clock(clock);
         let loader = move |_: u64| asked.load();
@@ -284,7 +280,7 @@ impl Loading {
         let told: Arc<Mutex<Vec<_>>> = Arc::clone(&answers);
         *upstream.permit.lock().unwrap() = Some(Permit::new(move || {
             let ask = move || {
-                let ask = async |_: &Cache<u64, u64>| (**other).refresh(&1).await;
+                let ask = async |_: &Cache<u64, u64>| (**other).reload(&1).await;
                 other.sync().within(Duration::ZERO, ask)
             };
             told.lock().unwrap().push(std::thread::spawn(ask).join().unwrap());
@@ -299,33 +295,12 @@ impl Loading {
     }
 }
 
-type Asks = fn(Arc<TasksLoadingAudited<u64, u64, ()>>) -> Boxed<'static, ()>;
-
-#[test]
-fn of_a_stored_loader_begin_when_its_dropped_future_is_gone() {
-    let calls: [(&str, bool, Asks); 4] = [
-        ("load", false, |cache| Box::pin(async move { drop(cache.get(&1).await) })),
-        ("reload", true, |cache| Box::pin(async move { drop(cache.get(&1).await) })),
-        ("refresh", true, |cache| Box::pin(async move { drop(cache.refresh(&1).await) })),
-        ("many", false, |cache| Box::pin(async move { drop(cache.get_many([2, 1]).await) })),
-    ];
-    must_end(move || {
-        for (name, is_stale, asks) in calls {
-            let loading = Loading::new(true, is_stale);
-            let mut task = Task::new(asks(Arc::clone(&loading.cache)));
-            assert!(!task.poll());
-            drop(task);
-            loading.check(name);
-        }
-    });
-}
-
 /// Nobody keeps the waker of the loader's future, so its task is dropped with its job.
 #[test]
 fn of_a_loader_in_a_job_begin_when_its_dropped_future_is_gone() {
     must_end(|| {
         for is_stale in [false, true] {
-            let loading = Loading::new(false, is_stale);
+            let loading = Loading::new(is_stale);
             let cache = Arc::clone(&loading.cache);
             let mut task = Task::new(async move { cache.get_within(&1, pending::<()>()).await });
             assert!(!task.poll());

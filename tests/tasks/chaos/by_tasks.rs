@@ -5,7 +5,6 @@ use super::ledger::{Key, Ledger, Value};
 use super::subject::Bench;
 use crate::hand::{Boxed, pends};
 use cortado::Op;
-use std::sync::Arc;
 
 type Operation = for<'a> fn(&'a Bench, u64) -> Boxed<'a, ()>;
 
@@ -46,12 +45,11 @@ const LOADS: &[(&str, Operation)] = &[
     row!(b, k => b.tasks.entry(b.key(k)).or_try_insert_with(b.later(Ledger::fallible_answer))),
     row!(b, k => b.tasks.get_with_if(b.key(k), b.later(Ledger::answer), |_| b.once_in(2))),
     row!(b, k => b.tasks.load(b.key(k), b.later(Ledger::loaded))),
-    row!(b, k => b.tasks.load_refreshing(b.key(k), Arc::clone(b).loaded_later())),
     row!(b, _k => b.tasks.try_get_many_with(b.some_keys(), |keys| answers(b, numbers(keys)))),
     loading_row!(b, c, k => c.get(&b.name(k))),
     loading_row!(b, c, k => c.get_entry(&b.name(k))),
     loading_row!(b, c, _k => c.get_many(b.some_keys())),
-    loading_row!(b, c, k => c.refresh(&b.name(k))),
+    loading_row!(b, c, k => c.reload(&b.name(k))),
     loading_row!(b, c, k => c.get_within(&b.name(k), pends(b.below(4) as u32))),
 ];
 

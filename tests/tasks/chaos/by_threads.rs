@@ -3,7 +3,6 @@
 use super::answers::numbers;
 use super::subject::Bench;
 use cortado::{GuardResult, LoadLimits};
-use std::sync::Arc;
 use std::time::Duration;
 
 type Operation = fn(&Bench, u64);
@@ -56,7 +55,6 @@ const LOADS_AND_WRITES: &[(&str, Operation)] = &[
     row!(b, k => b.threads().optionally_get_with(b.key(k), || b.optional_answer())),
     row!(b, k => b.threads().entry(b.key(k)).or_try_insert_with(|| b.fallible_answer())),
     row!(b, k => b.threads().entry_by_ref(&b.name(k)).or_load_with(|| b.loaded())),
-    row!(b, k => load_refreshing(b, k)),
     row!(b, k => b.threads().entry(b.key(k)).or_insert_with_if(|| b.answer(), |_| b.once_in(2))),
     row!(b, k => b.threads().entry_by_ref(&b.name(k)).or_insert(b.value())),
     row!(b, _k => b.threads().try_get_many_with(b.some_keys(), |keys| b.answers(numbers(keys)))),
@@ -79,12 +77,6 @@ const LOADS_AND_WRITES: &[(&str, Operation)] = &[
 ];
 
 const AT_ONCE: LoadLimits = LoadLimits { soft: Duration::ZERO, hard: Duration::ZERO };
-
-/// The load of a stale entry may go on without the operation.
-fn load_refreshing(bench: &Bench, key: u64) {
-    let ledger = Arc::clone(bench);
-    drop(bench.threads().load_refreshing(bench.key(key), move || ledger.loaded()));
-}
 
 /// Takes the load of a missing key over, and gives it up now and then.
 fn load_by_guard(bench: &Bench, key: u64) {

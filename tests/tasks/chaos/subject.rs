@@ -39,7 +39,7 @@ pub enum Listener {
 /// Where jobs run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Jobs {
-    /// There is no executor; reloads run inline.
+    /// There is no executor, and no stored loader.
     Without,
     /// The program runs or drops them.
     Queued,
@@ -67,7 +67,6 @@ pub struct Config {
     pub listener: Listener,
     pub limit: Option<(usize, Overflow)>,
     jobs: Jobs,
-    reloads_inline: bool,
     reload_limit: usize,
     stale: Stale,
     capacity: Option<u64>,
@@ -91,7 +90,6 @@ impl Config {
                 .one_of([None, None, Some(Overflow::Discard), Some(Overflow::Wait)])
                 .map(|overflow| (ledger.below(5) as usize, overflow)),
             jobs: ledger.one_of([Jobs::Without, Jobs::Without, Jobs::Queued, Jobs::AtOnce]),
-            reloads_inline: ledger.once_in(2),
             reload_limit: ledger.one_of([1, 3, 64]),
             stale: ledger.one_of([Stale::Never, Stale::AfterWrite, Stale::ByPolicy]),
             capacity: ledger.once_in(2).then(|| ledger.one_of([0, 1, 3, 12, u64::MAX])),
@@ -120,7 +118,12 @@ impl Config {
             }
         }
         // The workers of the process would reload on threads of theirs.
-        self.reloads_inline |= self.jobs == Jobs::Without;
+        if self.loader != StoredLoader::Without && self.jobs == Jobs::Without {
+            self.jobs = Jobs::AtOnce;
+        }
+        if self.loader == StoredLoader::Without {
+            self.stale = Stale::Never;
+        }
     }
 
     fn configure<C>(
@@ -130,7 +133,6 @@ impl Config {
         clock: Clock,
     ) -> Builder<Key, Value, C> {
         builder = builder.clock(clock).record_stats(true).refresh_limit(self.reload_limit);
-        builder = builder.refresh_inline(self.reloads_inline);
         if let Some(capacity) = self.capacity {
             builder = builder.max_capacity(capacity);
         }

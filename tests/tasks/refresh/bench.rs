@@ -85,6 +85,21 @@ impl Jobs {
     pub fn run(&self) -> usize {
         std::iter::from_fn(|| self.pop()).map(|job| job()).count()
     }
+
+    /// The result of a task, beside an executor whose turn comes when the task waits.
+    pub fn serve<'a, T: 'a>(&self, future: impl Future<Output = T> + Send + 'a) -> T {
+        let mut task = Task::new(future);
+        while !task.poll() {
+            self.run();
+            assert!(task.is_woken(), "nobody wakes the task");
+        }
+        task.result()
+    }
+}
+
+/// Has reloads run at once if the test says so.
+pub fn at_once_if(at_once: bool) -> fn(CacheBuilder<u32, u32>) -> CacheBuilder<u32, u32> {
+    if at_once { |builder| builder.executor(|job: Job| job()) } else { |builder| builder }
 }
 
 pub type Told = Arc<Mutex<Vec<(u32, RemovalCause)>>>;
@@ -111,9 +126,7 @@ pub fn bench(configure: impl FnOnce(CacheBuilder<u32, u32>) -> CacheBuilder<u32,
         .record_stats(true)
         .clock(clock);
     let cache = tasks_loading_audited(configure(builder).build_with_loader(upstream.clone()));
-    let mut load = Task::new(cache.get(&7));
-    load.run();
-    assert_eq!(load.result(), Ok(1));
+    assert_eq!(jobs.serve(cache.get(&7)), Ok(1));
     hand.advance(SOFT);
     upstream.asked();
     Bench { cache, hand, upstream, jobs, told }

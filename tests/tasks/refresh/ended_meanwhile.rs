@@ -1,10 +1,10 @@
-//! The task that runs a reload looks at the entry again when the loader has made nothing: by then
+//! The task that waits for a reload looks at the entry again when the loader has made nothing: by then
 //! the entry may have ended, or another operation may have taken it out.
 
 use super::bench::{Bench, HARD, SOFT, bench};
-use crate::common::audited::{tasks_audited, tasks_loading_audited};
+use crate::common::audited::tasks_loading_audited;
 use crate::common::must_end;
-use crate::hand::{Boxed, Task, at_once, pends};
+use crate::hand::{Boxed, Task, at_once};
 use cortado::future::Cache;
 use cortado::{Clock, Loaded, Reloaded, RemovalCause};
 use std::future::pending;
@@ -14,12 +14,10 @@ use std::time::Duration;
 
 type Get = for<'a> fn(&'a Bench) -> Boxed<'a, u32>;
 
-/// The calls that return what the stored loader makes. Reloads run inline.
-const GETS: [(&str, Get); 4] = [
-    ("get", |b| Box::pin(async { b.cache.get(&7).await.unwrap() })),
-    ("get_entry", |b| Box::pin(async { b.cache.get_entry(&7).await.unwrap().into_value() })),
+/// The calls that wait for a reload.
+const GETS: [(&str, Get); 2] = [
     ("get_within", |b| Box::pin(async { b.cache.get_within(&7, pending::<()>()).await.unwrap() })),
-    ("refresh", |b| Box::pin(async { b.cache.refresh(&7).await.unwrap() })),
+    ("reload", |b| Box::pin(async { b.cache.reload(&7).await.unwrap() })),
 ];
 
 type End = (fn(&Bench), RemovalCause);
@@ -83,88 +81,6 @@ fn a_value_that_is_gone_is_loaded() {
     });
 }
 
-#[test]
-fn the_entry_tells_that_the_task_has_made_it() {
-    must_end(|| {
-        for (plan, facts) in [
-            (Ok(Reloaded::new(2)), (2, true, true, Duration::ZERO)),
-            (Ok(Reloaded::not_modified()), (1, false, false, Duration::ZERO)),
-            (Err("down"), (1, false, false, SOFT)),
-        ] {
-            let b = bench(|builder| builder.executor(|job: cortado::Job| job()));
-            let reading = Task::waiting(b.cache.get_entry(&7));
-            b.upstream.answer(plan);
-            let entry = reading.end().unwrap();
-            let seen = (*entry, entry.is_fresh(), entry.is_old_value_replaced(), entry.age());
-            assert_eq!(seen, facts);
-        }
-    });
-}
-
-type Act = Arc<dyn Fn() + Send + Sync>;
-type Failing = for<'a> fn(&'a Cache<u32, u32>, Act) -> Boxed<'a, Option<u32>>;
-
-/// Loads by a future of the call that makes nothing. `None` stands for the future's own reason.
-const LOADS: [(&str, Failing); 7] = [
-    ("try_get_with", |cache, act| Box::pin(async { cache.try_get_with(7, down(act)).await.ok() })),
-    ("optionally_get_with", |cache, act| {
-        Box::pin(cache.optionally_get_with(7, async { down(act).await.ok() }))
-    }),
-    ("load", |cache, act| {
-        let load = async { down(act).await.map(Loaded::new) };
-        Box::pin(async { cache.load(7, load).await.ok() })
-    }),
-    ("load_refreshing", |cache, act| {
-        let load = async { down(act).await.map(Loaded::new) };
-        Box::pin(async { cache.load_refreshing(7, load).await.ok() })
-    }),
-    ("or_try_insert_with", |cache, act| {
-        Box::pin(async {
-            cache.entry(7).or_try_insert_with(down(act)).await.ok().map(|entry| *entry)
-        })
-    }),
-    ("or_optionally_insert_with", |cache, act| {
-        let load = async { down(act).await.ok() };
-        Box::pin(async { cache.entry(7).or_optionally_insert_with(load).await.map(|entry| *entry) })
-    }),
-    ("or_load_with", |cache, act| {
-        let load = async { down(act).await.map(Loaded::new) };
-        Box::pin(async { cache.entry(7).or_load_with(load).await.ok().map(|entry| *entry) })
-    }),
-];
-
-async fn down(act: Act) -> Result<u32, &'static str> {
-    pends(1).await;
-    act();
-    Err("down")
-}
-
-#[test]
-fn a_loader_of_the_call_that_makes_nothing_leaves_what_lives() {
-    must_end(|| {
-        for (name, load) in LOADS {
-            for amid in ["nothing", "the deadline", "an invalidation", "a clearing", "a write"] {
-                let (clock, hand) = Clock::manual();
-                let builder = Cache::builder().time_to_live(HARD).refresh_after_write(SOFT);
-                let cache =
-                    tasks_audited(builder.executor(|job: cortado::Job| job()).clock(clock).build());
-                at_once(cache.insert(7, 1));
-                hand.advance(SOFT);
-                let (other, hand) = (cache.sync().clone(), hand.clone());
-                let (act, left): (Act, _) = match amid {
-                    "nothing" => (Arc::new(|| ()), Some(1)),
-                    "the deadline" => (Arc::new(move || hand.advance(HARD)), None),
-                    "an invalidation" => (Arc::new(move || other.invalidate(&7)), None),
-                    "a clearing" => (Arc::new(move || other.invalidate_all()), None),
-                    _ => (Arc::new(move || other.insert(7, 50)), Some(50)),
-                };
-                assert_eq!(Task::new(load(&cache, act)).end(), left, "{name}, {amid}");
-                assert_eq!(at_once(cache.get(&7)), left, "{name}, {amid}");
-            }
-        }
-    });
-}
-
 /// Whether it ends before the read, before the reload begins, or later: the loader runs once. The
 /// clock passes the hard deadline at its nth reading.
 #[test]
@@ -191,9 +107,7 @@ fn an_entry_that_ends_before_its_reload_begins_is_loaded() {
             arm();
             assert_eq!(at_once(cache.get(&7)), Ok(2), "reading {nth}");
             arm();
-            assert_eq!(at_once(cache.refresh(&7)), Ok(2), "reading {nth}");
-            arm();
-            assert_eq!(at_once(cache.cache().get_with(7, async { 2 })), 2, "reading {nth}");
+            assert_eq!(at_once(cache.reload(&7)), Ok(2), "reading {nth}");
         }
     });
 }

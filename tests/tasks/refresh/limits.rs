@@ -1,13 +1,12 @@
 //! Time limits of tasks, and loads of many keys. The timer is a gate that the test opens.
 
-use super::bench::{Bench, HARD, SOFT, bench};
+use super::bench::{Bench, HARD, SOFT, at_once_if, bench};
 use crate::common::audited::{TasksAudited, tasks_audited, tasks_loading_audited};
 use crate::common::{must_end, panic_of};
 use crate::hand::{Gate, Task, at_once, pends};
 use cortado::future::Cache;
-use cortado::{AsyncLoader, Clock, Equivalent, Job, LoadError, Loaded, Reloaded, ToKey};
+use cortado::{AsyncLoader, Clock, Job, Loaded, Reloaded};
 use std::future::{pending, ready};
-use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex};
 
 /// Whether the wait of a task for the reload has ended by the timer or by the reload.
@@ -39,7 +38,7 @@ fn a_task_waits_for_the_reload_of_a_stale_value_until_its_timer() {
         assert_eq!((waiting.end(), at_once(b.cache.get(&7))), (Ok(2), Ok(2)));
         // A fresh value is there at once, also while a reload is under way that a call asked for.
         assert_eq!(at_once(b.cache.get_within(&7, pending::<()>())), Ok(2));
-        let _asking = Task::waiting(b.cache.refresh(&7));
+        assert!(b.cache.refresh(&7));
         assert_eq!(b.under_way(), 1);
         assert_eq!(at_once(b.cache.get_within(&7, pending::<()>())), Ok(2));
     });
@@ -88,18 +87,62 @@ fn a_wait_ends_with_a_reload_whose_entry_has_ended() {
 }
 
 #[test]
-fn inline_the_timer_gives_the_reload_up() {
+fn the_timer_gives_up_the_wait_and_not_the_reload() {
     must_end(|| {
-        let b = bench(|builder| builder.executor(|job: cortado::Job| job()));
+        let b = bench(at_once_if(true));
         assert_eq!(wait_for_reload(&b, Gate::open), 1);
-        assert_eq!(b.under_way(), 0);
-        // The next task's takes over.
+        assert_eq!(b.under_way(), 1);
         let next = Task::waiting(b.cache.get_within(&7, pending::<()>()));
-        // Another one waits with it.
         let other = Task::waiting(b.cache.get_within(&7, pending::<()>()));
         b.upstream.answer(Ok(Reloaded::new(2)));
         assert_eq!((next.end(), other.end()), (Ok(2), Ok(2)));
-        assert_eq!(b.upstream.asked(), [Some(1), Some(1)]);
+        assert_eq!(b.upstream.asked(), [Some(1)]);
+    });
+}
+
+/// However long the executor's queue is: a value that another call brings is as good.
+#[test]
+fn a_task_that_waits_sees_what_others_insert() {
+    must_end(|| {
+        let b = bench(|builder| builder);
+        let stale = Task::waiting(b.cache.get_within(&7, pending::<()>()));
+        let reloads = Task::waiting(b.cache.reload(&7));
+        let first = Task::waiting(b.cache.get(&8));
+        let second = Task::waiting(b.cache.get(&8));
+        at_once(b.cache.insert(7, 70));
+        b.cache.sync().insert(8, 80);
+        assert_eq!((stale.end(), reloads.end()), (Ok(70), Ok(70)));
+        assert_eq!((first.end(), second.end()), (Ok(80), Ok(80)));
+        let third = Task::waiting(b.cache.get(&9));
+        at_once(b.cache.entry(10).or_insert(0));
+        let put = async |_| cortado::Op::Put(90);
+        let mut computation = Task::waiting(b.cache.entry(9).and_compute_with(put));
+        // It waits for the load.
+        assert!(!computation.poll());
+        at_once(b.cache.insert(9, 91));
+        assert_eq!(third.end(), Ok(91));
+        b.jobs.run();
+        drop(computation.end());
+        assert_eq!((at_once(b.cache.get(&9)), b.upstream.asked()), (Ok(90), vec![]));
+    });
+}
+
+/// The end of a reload wakes those who wait for its key.
+#[test]
+fn only_those_who_wait_for_a_key_are_woken_by_its_reload() {
+    must_end(|| {
+        let b = bench(|builder| builder);
+        at_once(b.cache.insert(8, 1));
+        b.hand.advance(SOFT);
+        let of_7 = Task::waiting(b.cache.get_within(&7, pending::<()>()));
+        let of_8 = Task::waiting(b.cache.get_within(&8, pending::<()>()));
+        b.upstream.answer(Ok(Reloaded::new(2)));
+        b.jobs.run();
+        assert!(of_7.is_woken() && !of_8.is_woken());
+        assert_eq!(of_7.end(), Ok(2));
+        b.upstream.answer(Ok(Reloaded::new(3)));
+        b.jobs.run();
+        assert_eq!(of_8.end(), Ok(3));
     });
 }
 
@@ -127,10 +170,9 @@ fn tasks_share_the_load_of_a_key_on_the_executor() {
         let come = || drop(Task::waiting(b.cache.get_within(&8, pending::<()>())));
         (0..100).for_each(|_| come());
         assert_eq!(b.jobs.0.lock().unwrap().len(), 1);
-        // A task without a limit does not wait for the executor, which may be its own thread.
-        let first = Task::new(b.cache.get(&8));
+        let first = Task::waiting(b.cache.get(&8));
+        assert_eq!(b.jobs.run(), 1);
         assert_eq!((first.end(), b.upstream.asked()), (Ok(1), vec![None]));
-        assert_eq!((b.jobs.run(), b.upstream.asked()), (1, vec![]));
         // A load by another caller is waited for where it is.
         let (gate, load) = (Gate::default(), b.cache.cache());
         let opened = gate.clone();
@@ -143,7 +185,7 @@ fn tasks_share_the_load_of_a_key_on_the_executor() {
 }
 
 #[test]
-fn errors_and_panics_of_a_load_are_errors() {
+fn errors_and_panics_of_a_load_reach_its_call() {
     must_end(|| {
         let jobs = Arc::new(Mutex::new(Vec::<Job>::new()));
         let queue = Arc::clone(&jobs);
@@ -156,12 +198,23 @@ fn errors_and_panics_of_a_load_are_errors() {
                 _ => panic!("planned"),
             }
         }));
-        let expected = [LoadError::Failed(Arc::new("no such key")), LoadError::Panicked];
-        for (key, expected) in [1, 2].into_iter().zip(expected) {
-            let load = Task::waiting(cache.get_within(&key, pending::<()>()));
-            let job = jobs.lock().unwrap().pop();
-            job.unwrap()();
-            assert_eq!(load.end(), Err(expected));
+        for key in 1..3 {
+            let mut load = Task::waiting(cache.get_within(&key, pending::<()>()));
+            let waiter = Task::waiting(cache.get(&key));
+            let job = || jobs.lock().unwrap().pop().unwrap()();
+            job();
+            if key == 1 {
+                assert_eq!(load.end(), Err(Arc::new("no such key")));
+                assert_eq!(waiter.end(), Err(Arc::new("no such key")));
+                continue;
+            }
+            // The panic is the call's that has begun the load. Who has waited loads anew.
+            assert_eq!(panic_of(|| load.run()), "planned");
+            let mut waiter = waiter;
+            assert!(!waiter.poll());
+            // One that nobody waits for is caught.
+            drop(waiter);
+            job();
         }
     });
 }
@@ -191,7 +244,9 @@ impl AsyncLoader<u32, u32> for Evens {
 fn many_keys_are_loaded_by_one_call() {
     must_end(|| {
         let loader = Evens::default();
-        let cache = tasks_loading_audited(Cache::builder().build_with_loader(loader.clone()));
+        let cache = tasks_loading_audited(
+            Cache::builder().executor(|job: Job| job()).build_with_loader(loader.clone()),
+        );
         at_once(cache.insert(2, 5));
         let many = Task::new(cache.get_many([1, 2, 4, 6, 4]));
         assert_eq!(many.end(), Ok(vec![None, Some(5), Some(40), Some(60), Some(40)]));
@@ -203,9 +258,8 @@ fn many_keys_are_loaded_by_one_call() {
     });
 }
 
-/// Nor does it reload in its task: the outer load would keep its key as long.
 #[test]
-fn inside_a_load_a_task_reloads_nothing() {
+fn inside_a_load_a_task_waits_for_no_reload() {
     must_end(|| {
         let (clock, hand) = Clock::manual();
         let builder = Cache::builder()
@@ -219,78 +273,5 @@ fn inside_a_load_a_task_reloads_nothing() {
         let other: TasksAudited<u32, u32> = tasks_audited(Cache::new(10));
         let stale = async { cache.get_within(&7, pending::<()>()).await.ok().unwrap() };
         assert_eq!(at_once(other.get_with(1, stale)), 1);
-    });
-}
-
-/// A key whose destructor panics, if it was made from a borrowed one.
-struct Bomb(u32, bool);
-
-impl Clone for Bomb {
-    fn clone(&self) -> Self {
-        Self(self.0, false)
-    }
-}
-
-impl Drop for Bomb {
-    fn drop(&mut self) {
-        assert!(!self.1, "the key's destructor");
-    }
-}
-
-impl PartialEq for Bomb {
-    fn eq(&self, other: &Self) -> bool {
-        self.0 == other.0
-    }
-}
-
-impl Eq for Bomb {}
-
-impl Hash for Bomb {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.hash(state);
-    }
-}
-
-#[derive(Hash)]
-struct By(u32);
-
-impl Equivalent<Bomb> for By {
-    fn equivalent(&self, key: &Bomb) -> bool {
-        self.0 == key.0
-    }
-}
-
-impl ToKey<Bomb> for By {
-    fn to_key(&self) -> Bomb {
-        Bomb(self.0, true)
-    }
-}
-
-/// The panic reaches the call, which drops the entry that it would have returned.
-#[test]
-fn a_key_whose_destructor_panics_leaks_no_entry() {
-    must_end(|| {
-        for (inline, limited) in [(false, false), (false, true), (true, true)] {
-            let value = Arc::new(());
-            let made = Arc::clone(&value);
-            let mut builder = Cache::builder();
-            if !inline {
-                builder = builder.executor(|job: Job| job());
-            }
-            let cache = tasks_loading_audited(builder.build_with_loader(move |_: Bomb| {
-                let made = Arc::clone(&made);
-                async move { Ok::<_, ()>(Loaded::new(made)) }
-            }));
-            let get = || {
-                if limited {
-                    at_once(cache.get_within(&By(7), ready(()))).is_ok()
-                } else {
-                    at_once(cache.get(&By(7))).is_ok()
-                }
-            };
-            assert_eq!(panic_of(get), "the key's destructor");
-            drop(cache);
-            assert_eq!(Arc::strong_count(&value), 1, "inline {inline}, limited {limited}");
-        }
     });
 }

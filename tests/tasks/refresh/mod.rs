@@ -3,7 +3,6 @@
 mod bench;
 mod ended_meanwhile;
 mod jobs;
-mod joined;
 mod limits;
 mod loaders;
 mod operations;
