@@ -107,9 +107,9 @@ fn the_future_of_a_computation_is_dropped_before_its_removal_is_told() {
     });
 }
 
-/// So do those that its polls have deferred.
+/// So do those that its polls have left; of one that is cancelled, the next operation tells.
 #[test]
-fn what_a_computation_defers_is_told_when_its_future_is_gone() {
+fn what_a_computation_has_left_is_told_when_its_future_is_gone() {
     must_end(|| {
         for (fails, cancelled) in [(false, false), (true, false), (false, true)] {
             let held = Arc::new(());
@@ -126,6 +126,8 @@ fn what_a_computation_defers_is_told_when_its_future_is_gone() {
             });
             if cancelled {
                 drop(Task::waiting(computation));
+                assert_eq!(told.load(SeqCst), 0);
+                assert_eq!(at_once(cache.get(&9)), None);
             } else {
                 assert_eq!(at_once(computation).is_err(), fails);
             }
@@ -188,9 +190,9 @@ fn they_wait_for_the_end_of_a_load() {
     });
 }
 
-/// However the flight ends.
+/// However the flight ends: with the end of the operation, or by the next one.
 #[test]
-fn they_come_when_a_computation_is_dropped_or_fails() {
+fn they_come_after_a_computation_that_is_dropped_or_fails() {
     must_end(|| {
         for end in 0..4 {
             let bench = bench();
@@ -217,6 +219,8 @@ fn they_come_when_a_computation_is_dropped_or_fails() {
                 _ => assert_eq!(panic_of(|| task.poll()), "the closure"),
             }
             drop(task);
+            assert_eq!(bench.told(), if end == 1 { 2 } else { 0 }, "{end}");
+            assert_eq!(at_once(bench.cache.get(&9)), None);
             let expected = if end == 3 { 1 } else { 2 };
             assert_eq!(bench.told(), expected, "{end}");
             assert!(at_once(bench.cache.get(&KEY)).is_some());
@@ -264,10 +268,9 @@ fn loads_and_computations_may_be_nested() {
     });
 }
 
-/// What one thread has deferred, and another thread ends, is delivered there: also of another
-/// cache, and if the future is dropped.
+/// What a load causes in another cache is left to the next operation there.
 #[test]
-fn deliveries_go_with_the_task() {
+fn those_of_another_cache_wait_for_its_next_operation() {
     must_end(|| {
         for ends in [true, false] {
             let (bench, other) = (bench(), tasks_audited(Cache::new(100)));
@@ -291,7 +294,9 @@ fn deliveries_go_with_the_task() {
             } else {
                 drop(load);
             }
-            assert!(bench.told() > 0, "{ends}");
+            assert_eq!(bench.told(), 0, "{ends}");
+            assert_eq!(at_once(bench.cache.get(&9)), None);
+            assert_eq!(bench.told(), 2, "{ends}");
         }
     });
 }

@@ -8,6 +8,7 @@ use crate::engine::read::NodeRef;
 use crate::engine::reentrancy::{self, Frame, ReentrancyMark};
 use crate::engine::reloads::{Reloading, TakenBy};
 use crate::entry::Entry;
+use crate::executor::Job;
 use crate::links::NodeId;
 use crate::loaded::{LoaderResult, Reason};
 use crate::loader::ReloadFailure;
@@ -98,12 +99,13 @@ where
             let core = engine.upgrade().map(|engine| plain::Arc::clone(&engine.core))?;
             let (executed, outcome) = (Weak::clone(&engine), MadeInTime::new());
             let told = outcome.clone();
-            core.notices.executor.execute_reload(Box::new(move || {
+            let reload = move || {
                 // If the cache is gone, nobody needs the value.
                 if let Some(engine) = executed.upgrade() {
                     told.tell(&engine, engine.reload(reloading));
                 }
-            }));
+            };
+            core.notices.executor.execute_reload(caught(reload));
             outcome.take()
         }));
     }
@@ -131,18 +133,21 @@ where
         let Some(reloads) = &self.reloads else { return false };
         let Some(place) = reloads.place() else { return false };
         let (engine, key) = (self.for_a_job(), key.clone());
-        self.core.notices.executor.execute_reload(Box::new(move || {
-            // The result is nobody's, and its destructor may panic, as the loader may.
-            catch_user_panic(|| {
-                // Nothing holds the job back: its thread may be the one that receives.
-                let _mark = ReentrancyMark::push(Frame::Task);
-                let engine = engine.upgrade()?;
-                engine.load_after_miss(key.clone(), || load(&key)).ok()
-            });
+        self.core.notices.executor.execute_reload(caught(move || {
+            // Nothing holds the job back: its thread may be the one that receives.
+            let _mark = ReentrancyMark::push(Frame::Task);
+            if let Some(engine) = engine.upgrade() {
+                drop(engine.load_after_miss(key.clone(), || load(&key)));
+            }
             drop(place);
         }));
         true
     }
+}
+
+/// A job whose panics, those of destructors included, do not reach the executor.
+fn caught(run: impl FnOnce() + Send + 'static) -> Job {
+    Box::new(move || _ = catch_user_panic(run))
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {

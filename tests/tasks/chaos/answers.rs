@@ -86,11 +86,6 @@ impl Ledger {
         pends(self.below(4) as u32).await;
         answer(self)
     }
-
-    /// The same for a load that may go on without the operation.
-    pub async fn loaded_later(self: Arc<Self>) -> Loaded<Value> {
-        self.later(Self::loaded).await
-    }
 }
 
 /// The numbers of keys that a loader of many has to load.

@@ -66,13 +66,20 @@ fn check_counts(bench: &Bench, stats: &Stats) {
     assert_eq!(stats.insertions, removed + stats.entries, "inserted; removed or there");
 }
 
+/// So many keys and values a panic of a destructor may leak: those of a bulk load.
+const MOST_LEAKS: i64 = 4;
+
 /// Checks what is left when the cache is gone.
 pub fn check_nothing_is_left(ledger: &Arc<Ledger>) {
-    for (number, fate) in ledger.fates().into_iter().enumerate() {
-        assert_eq!(fate.dropped, 1, "how often value {number} was dropped");
+    let fates = ledger.fates();
+    for (number, fate) in fates.iter().enumerate() {
+        assert!(fate.dropped <= 1, "value {number} was dropped {} times", fate.dropped);
     }
-    assert_eq!(ledger.living_keys.load(Relaxed), 0, "keys that were not dropped");
-    assert_eq!(ledger.living_clones.load(Relaxed), 0, "clones of values that were not dropped");
+    // A destructor that panics may leak what an operation holds beside it, and nothing else.
+    let kept = fates.iter().filter(|fate| fate.dropped == 0).count() as i64;
+    let leaks = kept + ledger.living_keys.load(Relaxed) + ledger.living_clones.load(Relaxed);
+    let explosions = ledger.explosions.load(Relaxed);
+    assert!((0..=MOST_LEAKS * explosions).contains(&leaks), "{leaks} leaks by {explosions} panics");
     assert_eq!(ledger.failed_jobs.load(Relaxed), 0, "jobs whose panics reach the executor");
     assert_eq!(ledger.strange_calls.load(Relaxed), 0, "calls of user code by other threads");
 }

@@ -39,6 +39,8 @@ pub struct Ledger {
     /// Keys, and clones of values, that were made and have not been dropped.
     pub living_keys: AtomicI64,
     pub living_clones: AtomicI64,
+    /// Destructors that have panicked.
+    pub explosions: AtomicI64,
     jobs: Mutex<VecDeque<Job>>,
     /// Jobs whose panics have reached the executor. The cache may catch a panic of the executor.
     pub failed_jobs: AtomicU64,
@@ -60,6 +62,7 @@ impl Ledger {
             living_keys: AtomicI64::new(0),
             told_panics: AtomicU64::new(0),
             living_clones: AtomicI64::new(0),
+            explosions: AtomicI64::new(0),
             jobs: Mutex::default(),
             failed_jobs: AtomicU64::new(0),
             thread: thread::current().id(),
@@ -221,6 +224,7 @@ impl Drop for Value {
         self.ledger.note(format_args!("value {} is dropped", self.number));
         self.ledger.values.lock().unwrap()[self.number].dropped += 1;
         if self.explodes {
+            self.ledger.explosions.fetch_add(1, Relaxed);
             explode();
         }
     }
@@ -248,6 +252,7 @@ impl Drop for Key {
         self.ledger.living_keys.fetch_sub(1, Relaxed);
         if self.explodes {
             self.ledger.note(format_args!("key {} explodes", self.number));
+            self.ledger.explosions.fetch_add(1, Relaxed);
             explode();
         }
     }
