@@ -12,7 +12,6 @@ mod neighbour;
 mod outlived;
 mod stalled_pass;
 mod thresholds;
-mod vain_reload;
 mod yields;
 
 use crate::cache::Cache;

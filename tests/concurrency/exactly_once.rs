@@ -113,7 +113,8 @@ impl Deref for Subject {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Nowhere,
-    Inline,
+    /// In the operations that cause them.
+    AtOnce,
     Threads,
 }
 
@@ -165,14 +166,16 @@ fn bench(bounded: bool, scheduled: bool, place: Place) -> Bench {
         builder = builder.executor(move |job| drop(jobs.send(job)));
         threads = workers;
     }
+    if place == Place::AtOnce {
+        builder = builder.executor(|job: Job| job());
+    }
     let cache = if place == Place::Nowhere {
         Subject::Plain(audited(builder.build()))
     } else {
         let reloads = Reloads { register: Arc::clone(&register), made: Arc::clone(&reloaded) };
         let builder = builder
             .refresh_after_write(Duration::from_millis(2))
-            .refresh_retry(Duration::from_millis(1))
-            .refresh_inline(place == Place::Inline);
+            .refresh_retry(Duration::from_millis(1));
         Subject::Refreshing(loading_audited(builder.build_with_loader(reloads)))
     };
     Bench { cache, reloaded, workers: threads, register, hand, log }
@@ -375,14 +378,14 @@ fn bounded_and_scheduled() {
 
 #[test]
 fn with_reloads() {
-    for place in [Place::Inline, Place::Threads] {
+    for place in [Place::AtOnce, Place::Threads] {
         run_reloading(false, false, place);
     }
 }
 
 #[test]
 fn with_reloads_bounded_and_scheduled() {
-    for place in [Place::Inline, Place::Threads] {
+    for place in [Place::AtOnce, Place::Threads] {
         run_reloading(true, true, place);
     }
 }

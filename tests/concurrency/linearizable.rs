@@ -72,14 +72,14 @@ fn loads_that_come_to_nothing() {
 #[test]
 fn reloads() {
     for (number, moves) in [(13, false), (14, true)] {
-        check(Setup { refresh: Refresh::Inline, moves, ..PLAIN }, number, &any);
+        check(Setup { refresh: Refresh::AtOnce, moves, ..PLAIN }, number, &any);
     }
 }
 
 #[test]
 fn reloads_with_an_idle_time() {
     for (number, moves) in [(15, false), (16, true)] {
-        check(Setup { refresh: Refresh::Inline, idle: true, moves, ..PLAIN }, number, &any);
+        check(Setup { refresh: Refresh::AtOnce, idle: true, moves, ..PLAIN }, number, &any);
     }
 }
 
@@ -91,7 +91,7 @@ fn meets_reloads(op: Op) -> bool {
 
 #[test]
 fn reloads_that_are_overtaken() {
-    check(Setup { refresh: Refresh::Inline, ..PLAIN }, 17, &meets_reloads);
+    check(Setup { refresh: Refresh::AtOnce, ..PLAIN }, 17, &meets_reloads);
 }
 
 /// The same on threads of an executor.

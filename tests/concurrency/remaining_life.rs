@@ -2,10 +2,10 @@
 //! between a reading of the clock and a look at the entry.
 
 use crate::common::amid::{amid, clock, set_now};
-use crate::common::audited::{Audited, audited};
+use crate::common::audited::{Audited, audited, loading_audited};
 use crate::common::effort::share;
 use crate::common::{SECOND, must_end};
-use cortado::{Cache, expire};
+use cortado::{Cache, Loaded, expire};
 use std::time::Duration;
 
 type Numbers = Cache<u64, u64>;
@@ -112,20 +112,19 @@ fn nor_by_the_systems_clock_while_others_write_the_key() {
 #[test]
 fn an_entry_that_is_replaced_has_no_end_if_it_had_none() {
     for counts in [false, true] {
-        let cache: Audited<u64, u64> = audited(
+        let cache = loading_audited(
             Cache::builder()
                 .refresh_after_write(Duration::from_secs(3600))
-                .executor(|job: cortado::Job| job())
                 .record_stats(counts)
                 .max_capacity(100)
-                .build(),
+                .build_with_loader(|key: &u64| Ok::<_, ()>(Loaded::new(*key))),
         );
         cache.insert(1, 0);
         std::thread::scope(|scope| {
             let writer =
                 scope.spawn(|| (0..share(300_000)).for_each(|value| cache.insert(1, value)));
             while !writer.is_finished() {
-                let entry = cache.get_entry(&1).expect("it is there all the time");
+                let entry = cache.cache().get_entry(&1).expect("it is there all the time");
                 assert_eq!(entry.expires_in(), None);
             }
         });

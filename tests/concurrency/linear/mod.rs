@@ -194,8 +194,8 @@ pub struct Setup {
 pub enum Refresh {
     /// There are none.
     Never,
-    /// In the calls that find an entry stale.
-    Inline,
+    /// In the calls that hand them to the executor.
+    AtOnce,
     /// On threads of an executor.
     Threads,
 }

@@ -273,7 +273,9 @@ fn build(setup: Setup) -> (Subject, Arc<Record>, Vec<JoinHandle<()>>) {
         Subject::Plain(audited(builder.build()))
     } else {
         let soft = Duration::from_secs(if setup.moves { SOFT } else { 0 });
-        let builder = builder.refresh_inline(setup.refresh == Refresh::Inline);
+        if setup.refresh == Refresh::AtOnce {
+            builder = builder.executor(|job: cortado::Job| job());
+        }
         let builder = builder.refresh_after_write(soft);
         Subject::Refreshing(loading_audited(builder.build_with_loader(Adds)))
     };
