@@ -270,11 +270,17 @@ fn a_lifetime_that_is_set_while_the_read_hook_is_asked_coarsely_counts() {
         for refresh in [false, true] {
             let meanwhile = Meanwhile::default();
             let policy = Adds(Prolongs(Arc::clone(&meanwhile)));
-            let mut builder = Cache::builder().expire_after(policy);
-            if refresh {
-                builder = builder.refresh_after_write(MINUTE).executor(|job: cortado::Job| job());
-            }
-            let cache = audited(builder.build());
+            let builder = Cache::builder().expire_after(policy);
+            let load = |key: &u32| Ok::<_, ()>(Loaded::new(*key));
+            let (plain, loading);
+            let cache: &Cache<u32, u32> = if refresh {
+                let builder = builder.refresh_after_write(MINUTE);
+                loading = loading_audited(builder.build_with_loader(load));
+                loading.cache()
+            } else {
+                plain = audited(builder.build());
+                &plain
+            };
             cache.insert(1, 1);
             // The cache learns that the hook is not the trait's default.
             assert_eq!(cache.get(&1), Some(1));

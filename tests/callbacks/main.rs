@@ -11,7 +11,7 @@
 //!   time.
 //! * [`panics`]: panics of the user's code, wherever the cache calls it.
 //! * [`refreshing`]: both, of the stored loader and of the refresh policy.
-//! * [`owned_keys`], [`deferred_deliveries`]: deliveries inside loads, computations and callbacks.
+//! * [`owned_keys`], [`left_deliveries`]: deliveries inside loads, computations and callbacks.
 //! * [`notification_limit`], [`queue_waits`]: the bound on notifications, and who waits for it.
 //! * [`closing`], [`last_handles`]: listeners at the end of a cache; callbacks that drop its last
 //!   handle.
@@ -27,7 +27,7 @@ mod common;
 mod asked_key;
 mod changed_meanwhile;
 mod closing;
-mod deferred_deliveries;
+mod left_deliveries;
 mod how_often_asked;
 mod inline_executor;
 mod last_handles;

@@ -403,3 +403,32 @@ fn a_lower_capacity_discards_nothing_that_the_listener_has_time_for() {
         }
     });
 }
+
+/// With room for one notification, a pass has one unit, and may use it up on an entry that it cannot
+/// evict.
+#[test]
+fn maintenance_ends_beside_a_computation_whose_entry_is_to_be_evicted() {
+    must_end(|| {
+        let cache = audited(
+            Cache::builder()
+                .max_capacity(10)
+                .removal_listener(|_| ())
+                .notification_limit(1, Overflow::Discard)
+                .build(),
+        );
+        (0..3).for_each(|key| cache.insert(key, key));
+        cache.run_pending_tasks();
+        let tasks = cache.future();
+        let mut computation =
+            Box::pin(tasks.entry(1).and_compute_with(|_| std::future::pending::<Op<u64>>()));
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(computation.as_mut().poll(&mut context).is_pending());
+        cache.set_max_capacity(0);
+        cache.run_pending_tasks();
+        // What is set aside is no victim. So a pass finds none, and goes on with the end.
+        cache.close();
+        drop(computation);
+        cache.run_pending_tasks();
+        assert_eq!(cache.entry_count(), 0);
+    });
+}

@@ -157,10 +157,13 @@ fn a_listener_may_write_the_key_inside_of_whose_operation_it_was_called_for() {
         must_end(move || {
             let cache = tallying();
             operation(&cache);
-            // No call has followed: the end of the operation has delivered.
-            let replaced = ["create hook", "update hook"].contains(&name);
-            assert_eq!(cache.get(&TALLY), Some(if replaced { 0 } else { 10 }), "{name}");
-            let changes = cache.stats().removed(Replaced) + u64::from(!replaced);
+            if name == "read hook" {
+                // A read has delivered before it asks.
+                cache.run_pending_tasks();
+            }
+            // Of others no call has followed: the end of the operation has delivered.
+            assert_eq!(cache.get(&TALLY), Some(10), "{name}");
+            let changes = cache.stats().removed(Replaced) + 1;
             assert!(changes >= 10, "{name}: {changes} changes of the tally");
             let stats = cache.stats();
             assert_eq!((stats.listener_panics, stats.pending_notifications), (0, 0), "{name}");

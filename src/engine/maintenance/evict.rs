@@ -76,13 +76,15 @@ impl Pass<'_> {
         stuck
     }
 
-    /// Evicts, and leaves the postponed victims in `postponed`.
+    /// Evicts, and leaves the postponed victims in `postponed`. An attempt that takes nothing out
+    /// costs no unit: a pass of few units would have none left for other work, each time.
     fn evict_or_postpone(&mut self, postponed: &mut Vec<NodeId>, units: &mut u32) -> Stuck {
         let core = self.core;
         // Whether a victim was evicted, or set aside for a computation: the next pass does not meet
         // it.
         let mut progress = false;
         let mut busy = 0;
+        let mut attempts = *units;
         let mut upcoming = self.look_ahead();
         let cause = |busy| if busy > 0 { Stuck::ByThreads } else { Stuck::ByComputations };
         loop {
@@ -90,7 +92,7 @@ impl Pass<'_> {
             if policy.weight() <= policy.max_weight() {
                 return Stuck::Not;
             }
-            if !take_unit(units) {
+            if !take_unit(&mut attempts) {
                 return if progress || postponed.is_empty() { Stuck::Not } else { cause(busy) };
             }
             let Some(id) = policy.take_victim(&*core.pool) else { return cause(busy) };
@@ -105,6 +107,7 @@ impl Pass<'_> {
                 _ => self.unlink((id, meta), Why::Full),
             };
             progress |= matches!(unlinked, Ok(()) | Err(Kept::ByComputation));
+            *units -= u32::from(unlinked.is_ok());
             let (Some(policy), Err(kept)) = (&mut self.state.policy, unlinked) else { continue };
             if seeded("victims-in-use-stay-candidates") {
                 policy.readmit(&*core.pool, id);

@@ -1,5 +1,5 @@
-//! What is put off inside loads, computations and callbacks is delivered when the outermost has
-//! ended, in order.
+//! What an operation causes inside of a load, a computation or a callback is left to the next
+//! operation on its cache that is outside of these, in order.
 
 use crate::common::audited::{Audited, audited};
 use crate::common::{HANG, kept, must_end, panic_of};
@@ -39,7 +39,7 @@ fn telling() -> (Audited<u64, u64>, Arc<Mutex<Vec<u64>>>) {
 }
 
 #[test]
-fn what_was_put_off_is_delivered_when_the_outermost_ends() {
+fn what_is_left_is_delivered_by_the_next_operation_on_the_cache() {
     must_end(|| {
         let ((cache, told), (other, others)) = (telling(), telling());
         cache.entry(1).and_compute_with(|_| {
@@ -56,7 +56,10 @@ fn what_was_put_off_is_delivered_when_the_outermost_ends() {
             assert!(told.lock().unwrap().is_empty() && others.lock().unwrap().is_empty());
             Op::Put(5)
         });
+        // The computation is an operation on the one cache, and its end is outside.
         assert_eq!(*told.lock().unwrap(), [2, 4, 1]);
+        assert!(others.lock().unwrap().is_empty());
+        assert_eq!(other.get(&50), None);
         assert_eq!(*others.lock().unwrap(), [3, 1], "of the other cache");
     });
 }
@@ -67,12 +70,14 @@ fn also_when_it_ends_by_a_panic() {
         let ((cache, told), (other, others)) = (telling(), telling());
         let remove = || -> ! {
             cache.invalidate(&2);
-            // Its listener panics, while this thread is unwinding.
+            // Its listener panics.
             cache.invalidate(&13);
             other.invalidate(&3);
             panic!("mine");
         };
         assert_eq!(panic_of(|| cache.entry(1).and_compute_with(|_| remove())), "mine");
+        assert!(told.lock().unwrap().is_empty() && others.lock().unwrap().is_empty());
+        assert_eq!((cache.get(&50), other.get(&50)), (None, None));
         assert_eq!(*told.lock().unwrap(), [2, 13]);
         assert_eq!(*others.lock().unwrap(), [3], "of the other cache");
         other.invalidate(&4);
@@ -206,6 +211,7 @@ fn the_listener_of_a_cancelled_bulk_load_may_load_its_keys() {
                 assert!(poll().is_pending());
             }
             drop(load);
+            cache.run_pending_tasks();
             assert_eq!((cache.get(&1), cache.get(&2)), (None, Some(7)));
             cache.invalidate_all();
             kept(cache.clone());
