@@ -173,10 +173,19 @@ impl Meta {
         self.generation.store(generation.0, Ordering::Relaxed);
     }
 
-    /// In a cache with refresh: sets when a read must act. The caller holds the bucket's lock, and
-    /// the node is in the index.
-    pub fn set_act(&self, act: Timestamp) {
-        self.deadline.store(act.raw(), Ordering::Release);
+    /// Sets another deadline. Only before publication.
+    pub fn set_deadline(&self, deadline: Timestamp) {
+        self.deadline.store(deadline.raw(), Ordering::Relaxed);
+    }
+
+    /// Makes the deadline no earlier than `deadline`, unless its expiry was claimed or the node is
+    /// gone.
+    pub fn raise_deadline(&self, deadline: Timestamp) {
+        let raised = |present: u64| {
+            let is_claimed = present & INSTANT == 0;
+            (!is_claimed && present < deadline.raw()).then_some(deadline.raw())
+        };
+        let _ = self.deadline.fetch_update(Ordering::AcqRel, Ordering::Acquire, raised);
     }
 
     /// Notes that the end of the life was moved to an earlier instant.

@@ -16,7 +16,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::routing::get;
 use cortado::future::{Cache, LoadingCache};
-use cortado::{AsyncLoader, Job, LoadError, Loaded, Reloaded};
+use cortado::{AsyncLoader, Loaded, Reloaded};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -159,7 +159,7 @@ impl Service {
             .name("pages")
             .max_capacity(capacity)
             .scheduler(true) // removes on time what nobody asks for again
-            .executor(move |job: Job| drop(runtime.spawn(async { job() })))
+            .on_tokio()
             .refresh_after(|_, _, _| None) // the responses say so
             .refresh_limit(1000) // beyond that, a stale page is refused as if the upstream failed
             .refresh_retry(Duration::from_millis(500))
@@ -177,8 +177,7 @@ impl Service {
     }
 
     /// The page, from the cache or from the upstream. All requests that miss the same page share
-    /// one call. If the client of the request that makes the call goes away, its future is
-    /// dropped, and another request calls in its place. The first request that finds a page stale
+    /// one call, which goes on if their clients go away. The first request that finds a page stale
     /// has it asked for in the background.
     async fn page(&self, page: u64) -> Result<Arc<Page>, Refused> {
         let begun = Instant::now();
@@ -194,10 +193,7 @@ impl Service {
             return Ok(found);
         }
         let reloaded = self.pages.get_within(&page, sleep(LIMIT)).await;
-        let found = reloaded.map_err(|error| match error {
-            LoadError::Failed(error) => Refused::Failed(error),
-            _ => Refused::Unconfirmed,
-        })?;
+        let found = reloaded.map_err(Refused::Failed)?;
         let validity = found.validity();
         if validity.terms.is_for_one {
             return self.own_page(page).await;

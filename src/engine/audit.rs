@@ -5,7 +5,7 @@ use crate::clock::NEVER;
 use crate::hash::Hash32;
 use crate::links::NodeId;
 use crate::macros::ensure;
-use crate::node::{GONE, ended_at, state};
+use crate::node::{GONE, state};
 use crate::pool::Timers;
 use crate::removal::RemovalCause;
 use std::collections::HashSet;
@@ -54,10 +54,7 @@ impl<K, V, S> Engine<K, V, S> {
             ensure!(meta.refs() > 0, "node {id} is indexed without a count");
             ensure!(!core.hot.is_cleared(meta), "node {id} should have been swept");
             weight += u64::from(meta.weight());
-            let end = core.pool.life(id).deadline();
-            timed += usize::from(end != NEVER);
-            let acts_in_time = self.mode.renews() || meta.deadline() <= ended_at(end);
-            ensure!(acts_in_time, "node {id}: a read would act after the end");
+            timed += usize::from(meta.deadline() != NEVER);
         }
         let dead = state.dead.iter().flat_map(|batch| &batch.ids);
         let dead: u64 = dead.map(|&id| u64::from(core.pool.meta(id).weight())).sum();

@@ -191,7 +191,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
             exact = true;
             let Ok(locked) = found.lock() else { continue };
             // The deadline may have been changed between the search and the lock.
-            let node = node.map(|node| self.with_end(node));
+            let node = node.map(NodeRef::with_present_deadline);
             drop(locked);
             let generation = self.core.hot.generation();
             let Some(node) = node else { return (None, generation) };

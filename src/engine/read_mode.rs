@@ -24,8 +24,7 @@ pub struct Facts {
     pub idles_coarsely: bool,
     /// Whether each read is counted.
     pub counts: bool,
-    /// Whether entries have a soft deadline. If reads prolong lives as well, each read has to look
-    /// at both deadlines.
+    /// Whether entries have a soft deadline, at which each read has to look.
     pub refreshes: bool,
 }
 
@@ -48,7 +47,8 @@ pub struct ReadMode {
     coarsely: AtomicBool,
     /// How far beyond a coarse reading a deadline must lie for the read to be a plain hit.
     freshness: AtomicU64,
-    /// How far it must lie for the read to be a hit that is counted, and otherwise plain.
+    /// How far it must lie for the read to be a hit that is counted or looks at the soft deadline,
+    /// and is otherwise plain.
     counted_freshness: AtomicU64,
 }
 
@@ -85,7 +85,6 @@ impl ReadMode {
         // A read leaves a remaining life of more than this alone.
         let enough = match idle {
             _ if asks => Nanos::FOREVER,
-            Some(_) if refreshes => Nanos::FOREVER,
             Some(idle) if coarsely => idle - idle / TOLERANCE,
             Some(_) => Nanos::FOREVER,
             None => Nanos::ZERO,
@@ -94,8 +93,9 @@ impl ReadMode {
         self.renews.store(asks || idle.is_some(), Relaxed);
         self.coarsely.store(coarsely, Relaxed);
         let freshness = margin.max(enough);
+        let checks = counts || refreshes;
         let (plain, counted) =
-            if counts { (Nanos::FOREVER, freshness) } else { (freshness, Nanos::FOREVER) };
+            if checks { (Nanos::FOREVER, freshness) } else { (freshness, Nanos::FOREVER) };
         self.freshness.store(plain.raw(), Relaxed);
         self.counted_freshness.store(counted.raw(), Relaxed);
     }
@@ -145,7 +145,7 @@ impl ReadMode {
         coarse.saturating_add(Nanos::from_raw(self.freshness.load(Relaxed)))
     }
 
-    /// The same for a hit that is counted, and otherwise plain.
+    /// The same for a hit that is counted or looks at the soft deadline, and is otherwise plain.
     #[inline]
     pub fn counted_freshness_bound(&self, coarse: Timestamp) -> Timestamp {
         coarse.saturating_add(Nanos::from_raw(self.counted_freshness.load(Relaxed)))
@@ -178,7 +178,6 @@ mod tests {
             freshness(&ReadMode::new(Facts { margin: Nanos::ZERO, ..PLAIN }, false)),
             Nanos::ZERO
         );
-        assert_eq!(freshness(&ReadMode::new(Facts { refreshes: true, ..PLAIN }, false)), SECOND);
         let idle = Facts { idle: Some(HOUR), idles_coarsely: true, ..PLAIN };
         assert_eq!(freshness(&ReadMode::new(idle, false)), HOUR - HOUR / TOLERANCE);
         let short = Facts { idles_coarsely: false, ..idle };
@@ -186,13 +185,15 @@ mod tests {
             ReadMode::new(PLAIN, true),
             ReadMode::new(short, false),
             ReadMode::new(Facts { counts: true, ..PLAIN }, false),
-            ReadMode::new(Facts { refreshes: true, ..idle }, false),
+            ReadMode::new(Facts { refreshes: true, ..PLAIN }, false),
         ] {
             assert_eq!(freshness(&never_plain), Nanos::FOREVER);
         }
-        let counting = ReadMode::new(Facts { counts: true, ..PLAIN }, false);
         let start = Timestamp::from_raw(0);
-        assert_eq!(counting.counted_freshness_bound(start) - start, SECOND);
+        for checking in [Facts { counts: true, ..PLAIN }, Facts { refreshes: true, ..PLAIN }] {
+            let mode = ReadMode::new(checking, false);
+            assert_eq!(mode.counted_freshness_bound(start) - start, SECOND);
+        }
         let plain = ReadMode::new(PLAIN, false);
         assert_eq!(plain.counted_freshness_bound(start) - start, Nanos::FOREVER);
     }

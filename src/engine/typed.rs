@@ -154,8 +154,7 @@ fn parts(
         refreshes: config.reloads().is_some(),
     };
     let mode = ReadMode::new(facts, has_expiry);
-    let changes_deadlines = mode.renews() || config.reloads().is_some();
-    (Arc::new(Core::new(config, ticker, pool.clone(), changes_deadlines)), mode)
+    (Arc::new(Core::new(config, ticker, pool.clone(), mode.renews())), mode)
 }
 
 /// The columns of a cache with these settings.
@@ -165,7 +164,7 @@ fn columns(config: &Config) -> Columns {
         columns = columns.with(Column::HardDeadline);
     }
     if config.reloads().is_some() || seeded("nodes-have-all-columns") {
-        columns = columns.with(Column::Refresh).with(Column::End);
+        columns = columns.with(Column::Refresh);
     }
     columns
 }

@@ -11,22 +11,19 @@ pub enum Column {
     HardDeadline,
     /// When a read is to trigger a reload: in caches with refresh.
     Refresh,
-    /// When the life ends: in caches with refresh, where `Meta::deadline` says when a read must
-    /// act.
-    End,
 }
 
 /// The columns of a pool, chosen when the cache is built.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Columns(u8);
 
-const _: () = assert!(Column::End as usize + 1 == Columns::MAX);
+const _: () = assert!(Column::Refresh as usize + 1 == Columns::MAX);
 const _: () = assert!(Columns::MAX * size_of::<u64>() <= size_of::<crate::node::Meta>());
 
 impl Columns {
     /// No pool has more. A chunk that is just being published is taken for one of a single node:
     /// its second node then stands for the words of the columns, and begins with six.
-    pub const MAX: usize = 3;
+    pub const MAX: usize = 2;
 
     /// No columns.
     pub const NONE: Self = Self(0);

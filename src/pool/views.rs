@@ -83,7 +83,7 @@ impl TimerStore for Timers<'_> {
 
     #[inline]
     fn deadline(&self, id: NodeId) -> Option<Timestamp> {
-        self.show(ended_at(self.pool.life(id).deadline()))
+        self.show(ended_at(self.pool.meta(id).deadline()))
     }
 }
 

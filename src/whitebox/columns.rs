@@ -8,7 +8,7 @@ use crate::pool::Column;
 use std::time::Duration;
 
 const HOUR: Duration = Duration::from_secs(3600);
-const COLUMNS: [Column; 3] = [Column::HardDeadline, Column::Refresh, Column::End];
+const COLUMNS: [Column; 2] = [Column::HardDeadline, Column::Refresh];
 
 /// The columns of a cache's nodes, and the distance in bytes from one node to the next.
 fn laid_out<V: Default + Send + Sync + 'static>(
@@ -35,7 +35,7 @@ fn laid_out<V: Default + Send + Sync + 'static>(
 #[test]
 fn a_cache_without_refresh_has_no_words_for_it() {
     let idle = [Column::HardDeadline];
-    let refresh = [Column::Refresh, Column::End];
+    let refresh = [Column::Refresh];
     let plain = || Cache::<u32, u32>::builder().max_capacity(100);
     assert_eq!(laid_out(plain(), false), (vec![], 64));
     assert_eq!(laid_out(plain().time_to_live(HOUR), false), (vec![], 64));

@@ -7,7 +7,7 @@
 //! * [`grace`]: grace periods of the epoch.
 //! * [`pool`]: free ids.
 //! * [`scheduler`], [`executor`]: the background threads.
-//! * [`engine`], [`outcomes`], [`queued`], [`refresh`]: whole caches; loads that come to nothing,
+//! * [`engine`], [`outcomes`], [`refresh`]: whole caches; loads that come to nothing,
 //!   and guards; loads that wait in an executor; reloads.
 //! * [`timers`]: jobs, their thread, and the end of both.
 //!

@@ -7,16 +7,19 @@
 //! | `reload_vs_invalidate_all` | nor what was cleared | `loads-land-overtaken` |
 //! | `reload_vs_expiry` | of a reload that prolongs a life and the expirer exactly one wins | `expirer-ignores-extensions` |
 //! | `read_vs_read` | one of two readers triggers a reload | `every-read-reloads` |
-//! | `shorten_vs_read` | a life that was made shorter is over for plain hits when it is over for others | `ends-before-acts` |
 //! | `reload_vs_idle_read` | a read's idle time outlives the value that was read | `reloads-read-the-end-once` |
 //! | `reload_vs_hooked_read` | the same where a read hook is asked | `gone-is-a-hit` |
+//! | `wait_vs_insert` | who waits for a reload sees a value that is inserted meanwhile | `key-waits-are-not-woken` |
+//! | `wait_vs_reload` | who waits for a reload wakes at its end | `key-waits-are-not-woken` |
 //!
 //! The entry has the value 1, is stale at 10 s and ends at 100 s; its reload brings the value 2.
 
 use crate::support::engine_world::{Ledger, Plain, Store, Value, finish, model, race};
-use cortado::{Builder, Expiry, Loaded, Loader, LoadingCache, Reloaded, RemovalCause};
-use std::sync::Arc;
+use cortado::{
+    Builder, Expiry, Job, LoadLimits, Loaded, Loader, LoadingCache, Reloaded, RemovalCause,
+};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -152,35 +155,6 @@ fn read_vs_read() {
     });
 }
 
-/// The entry is not stale when its life is cut to 5 s, at 5 s or at 15 s. In the former case it
-/// ends at 10 s, before it is stale.
-#[test]
-fn shorten_vs_read() {
-    model(|| {
-        let ledger = Ledger::new();
-        let cache: Store = ledger
-            .builder()
-            .refresh_after_write(50 * SECOND)
-            .executor(|job: cortado::Job| job())
-            .build_with_hasher(Plain);
-        cache.insert(1, ledger.value(1));
-        cache.run_pending_tasks();
-        ledger.set_seconds(5);
-        let reader = cache.clone();
-        race(
-            || assert!(cache.set_ttl(&1, 5 * SECOND)),
-            [Box::new(move || {
-                ledger.set_seconds(15);
-                let first = reader.contains_key(&1);
-                // A plain hit, if it is one.
-                let second = reader.get(&1).is_some();
-                assert!(first || !second, "what has expired came back");
-            })],
-        );
-        finish(&cache);
-    });
-}
-
 /// A read hook of the user's that changes nothing.
 struct Leaves;
 
@@ -236,4 +210,49 @@ fn reload_vs_hooked_read() {
         let ledger = Ledger::new();
         idle_time_goes_on(ledger, ledger.builder().expire_after(Leaves));
     });
+}
+
+/// A thread waits for the reload, whose job another one has.
+fn wait(other: impl FnOnce(&Store, &'static Ledger, Job) + Send + 'static) -> u8 {
+    let ledger = Ledger::new();
+    let jobs: &'static Mutex<Vec<Job>> = Box::leak(Box::default());
+    let cache = ledger
+        .builder()
+        .refresh_after_write(10 * SECOND)
+        .executor(|job| jobs.lock().unwrap().push(job))
+        .try_build_with_loader(Upstream { ledger, prolongs: false, asked: Arc::default() }, Plain)
+        .unwrap();
+    cache.insert(1, ledger.value(1));
+    cache.run_pending_tasks();
+    ledger.set_seconds(20);
+    assert!(cache.cache().get_entry(&1).is_some());
+    let job = jobs.lock().unwrap().pop().expect("the read has triggered a reload");
+    let (waits, store) = (cache.clone(), cache.cache().clone());
+    let got: &'static Mutex<Option<u8>> = Box::leak(Box::default());
+    race(
+        move || {
+            let limits = LoadLimits { soft: Duration::MAX, hard: Duration::MAX };
+            *got.lock().unwrap() = waits.get_within(&1, limits).ok().map(|value| value.number());
+        },
+        [Box::new(move || other(&store, ledger, job))],
+    );
+    jobs.lock().unwrap().clear();
+    finish(&cache);
+    got.lock().unwrap().expect("it has waited")
+}
+
+#[test]
+fn wait_vs_insert() {
+    model(|| {
+        let got = wait(|cache, ledger, job| {
+            cache.insert(1, ledger.value(3));
+            drop(job);
+        });
+        assert_eq!(got, 3);
+    });
+}
+
+#[test]
+fn wait_vs_reload() {
+    model(|| assert_eq!(wait(|_, _, job| job()), 2));
 }

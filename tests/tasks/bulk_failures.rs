@@ -32,7 +32,9 @@ fn a_key_that_fails_takes_no_other_along() {
                 load(key).map(Loaded::new)
             }
         };
-        let cache = tasks_loading_audited(Cache::builder().executor(|job: cortado::Job| job()).build_with_loader(loader));
+        let cache = tasks_loading_audited(
+            Cache::builder().executor(|job: cortado::Job| job()).build_with_loader(loader),
+        );
         let mut many = Task::waiting(cache.get_many([1, 2, 99, 98, 3, 99]));
         let mut waiters = [1, 99, 98, 3].map(|key| {
             let cache = &cache;
@@ -92,7 +94,9 @@ fn who_waits_for_a_key_without_an_answer_loads_it() {
     must_end(|| {
         let gate = Gate::default();
         let loader = Silent(gate.clone());
-        let cache = &tasks_loading_audited(Cache::builder().executor(|job: cortado::Job| job()).build_with_loader(loader));
+        let cache = &tasks_loading_audited(
+            Cache::builder().executor(|job: cortado::Job| job()).build_with_loader(loader),
+        );
         let mut many = Task::waiting(cache.get_many([50, 1, 99, 51]));
         let mut waiters =
             [1, 50, 99].map(|key| Task::waiting(async move { cache.get(&key).await }));
@@ -115,7 +119,9 @@ fn the_error_of_the_first_key_is_returned_without_a_wait_for_later_ones() {
     must_end(|| {
         let gate = Gate::default();
         gate.open();
-        let cache = &tasks_loading_audited(Cache::builder().executor(|job: cortado::Job| job()).build_with_loader(Silent(gate)));
+        let cache = &tasks_loading_audited(
+            Cache::builder().executor(|job: cortado::Job| job()).build_with_loader(Silent(gate)),
+        );
         let tasks = cache.cache();
         let later = Task::waiting(tasks.get_with(2, pending()));
         assert_eq!(at_once(cache.get_many([1, 99, 2])), Err(Arc::new("no 99".to_owned())));

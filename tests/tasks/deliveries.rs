@@ -4,8 +4,8 @@
 use crate::common::audited::{TasksAudited, tasks_audited};
 use crate::common::{must_end, panic_of};
 use crate::hand::{Task, at_once, pends};
-use cortado::future::Cache;
 use cortado::Op;
+use cortado::future::Cache;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock};

@@ -52,7 +52,7 @@ impl<K: Eq, V, S> Engine<K, V, S> {
     /// is updated.
     pub fn present(&self, node: Handle<K, V>) -> Option<(Handle<K, V>, Timestamp)> {
         let meta = node.meta();
-        let seen = self.pool.raw().life(node.id()).deadline();
+        let seen = meta.deadline();
         if self.is_living(seen, meta) {
             return Some((node, seen));
         }

@@ -122,15 +122,11 @@ impl Core {
         }
     }
 
-    /// Marks a node as unlinked, under its bucket's lock. Where reads prolong nothing and there is
-    /// no refresh, every other change of a deadline is made under that lock too.
+    /// Marks a node as unlinked, under its bucket's lock. Where reads prolong nothing, every other
+    /// change of a deadline is made under that lock too.
     #[inline(always)]
-    pub fn mark_gone(&self, (id, meta): (NodeId, &Meta)) -> Timestamp {
-        if self.hot.reads_prolong() {
-            self.pool.life_at(id, meta).mark_gone()
-        } else {
-            meta.mark_gone_alone()
-        }
+    pub fn mark_gone(&self, meta: &Meta) -> Timestamp {
+        if self.hot.reads_prolong() { meta.mark_gone() } else { meta.mark_gone_alone() }
     }
 
     pub fn stats(&self) -> Stats {

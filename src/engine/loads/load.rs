@@ -363,7 +363,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
             (ends, deadline)
         } else {
             // An entry that the other call has only found may have ended since, or have left.
-            let ends = self.pool.raw().life(node.id()).deadline();
+            let ends = node.meta().deadline();
             if self.core.hot.is_cleared(node.meta()) {
                 return None;
             }
@@ -378,7 +378,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     pub fn peek_entry(&self, hash: Hash32, key: &K) -> Option<Entry<K, V>> {
         let guard = crate::epoch::pin();
         let coarse = self.core.ticker.coarse();
-        let node = self.find_judged(&guard, hash, key)?;
+        let node = self.find(&guard, hash, key)?;
         self.is_live_at(node, coarse).then(|| self.entry_of(node))
     }
 }

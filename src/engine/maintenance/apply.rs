@@ -255,7 +255,7 @@ impl Pass<'_> {
 
     /// Puts the node into the wheel's bucket for its deadline.
     pub fn schedule(&mut self, id: NodeId, meta: &Meta) {
-        let deadline = self.core.pool.life_at(id, meta).deadline();
+        let deadline = meta.deadline();
         if meta.state() & state::LINKED != 0 && deadline != GONE {
             let timers = self.timers();
             let deadline = timers.show(ended_at(deadline));

@@ -69,13 +69,12 @@ impl Pass<'_> {
 
     fn expire_one(&mut self, id: NodeId) {
         let meta = self.core.pool.meta(id);
-        let life = self.core.pool.life_at(id, meta);
-        let mut judged = life.deadline();
+        let mut judged = meta.deadline();
         while judged != GONE && judged <= self.now {
             if self.unlink((id, meta), Why::Expired(judged)).is_ok() {
                 return;
             }
-            let before = std::mem::replace(&mut judged, life.deadline());
+            let before = std::mem::replace(&mut judged, meta.deadline());
             if before == judged {
                 break;
             }

@@ -6,7 +6,7 @@ use crate::engine::flights::Kept;
 use crate::hash::Hash32;
 use crate::index::{BucketBusy, Locked};
 use crate::links::NodeId;
-use crate::node::{Meta, ended_at};
+use crate::node::{GONE, Meta, ended_at};
 use crate::primitives::{Patience, seeded};
 use crate::removal::RemovalCause;
 
@@ -132,14 +132,14 @@ impl<'a> Pass<'a> {
         why: Why,
     ) -> Result<(), Kept> {
         let core = self.core;
-        let gone = || core.mark_gone((id, meta));
+        let gone = || core.mark_gone(meta);
         let (cause, deadline) = match why {
             Why::Full => (RemovalCause::Size, gone()),
             Why::Cleared => (RemovalCause::Explicit, gone()),
             Why::Expired(_) if seeded("expirer-ignores-extensions") => {
                 (RemovalCause::Expired, gone())
             }
-            Why::Expired(judged) if !core.pool.life_at(id, meta).mark_gone_at(judged) => {
+            Why::Expired(judged) if !meta.change_deadline(judged, GONE) => {
                 return Err(Kept::ForNow);
             }
             Why::Expired(judged) => (RemovalCause::Expired, judged),

@@ -13,6 +13,7 @@ use crate::engine::Engine;
 use crate::entry::Entry;
 use crate::epoch::Guard;
 use crate::hash::Hash32;
+use crate::links::NodeId;
 use crate::node::NO_PERIOD;
 use crate::primitives::seeded;
 use equivalent::Equivalent;
@@ -31,10 +32,7 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         let coarse = self.core.ticker.coarse();
         match self.find(guard, hash, key) {
             Some(node) if self.is_plain(node, coarse) && self.is_recorded(node) => {
-                match self.judged_living(node, coarse) {
-                    None => self.read_node(guard, hash, key, node, coarse),
-                    node => Lookup { node, due: self.core.is_maintenance_due(coarse) },
-                }
+                Lookup { node: Some(node), due: self.core.is_maintenance_due(coarse) }
             }
             Some(node) => self.read_node(guard, hash, key, node, coarse),
             None => self.retry_read(guard, hash, key, (None, coarse), HookMemo::Unasked),
@@ -109,18 +107,19 @@ impl<K, V, S> Engine<K, V, S> {
         node: NodeRef<'g, K, V>,
         coarse: Timestamp,
     ) -> Lookup<'g, K, V> {
-        if let Some(recorder) = &self.core.recorder
-            && node.seen() > self.mode.counted_freshness_bound(coarse)
-            && let Some(node) = self.judged_living(node, coarse)
+        if node.seen() > self.mode.counted_freshness_bound(coarse)
+            && !self.core.hot.is_cleared(node.meta())
+            && self.is_fresh(node.id(), coarse)
         {
-            recorder.hit();
+            if let Some(recorder) = &self.core.recorder {
+                recorder.hit();
+            }
             let mut due = self.core.is_maintenance_due(coarse);
             if !self.is_recorded(node) {
                 due |= self.core.record_read(node.id());
             }
             return Lookup { node: Some(node), due };
         }
-        let node = self.judged(node);
         let mut memo = HookMemo::Unasked;
         if !self.core.hot.is_cleared(node.meta()) {
             memo = self.ask_coarsely(node, coarse);
@@ -154,16 +153,13 @@ impl<K, V, S> Engine<K, V, S> {
         }
     }
 
-    /// The node with the end of its life, if it lives. In a cache with refresh that is in a word of
-    /// its own, in which the node may be gone by now.
+    /// Whether no read of the node has to trigger a reload, beyond doubt: also while one is under
+    /// way.
     #[inline]
-    fn judged_living<'g>(
-        &'g self,
-        node: NodeRef<'g, K, V>,
-        coarse: Timestamp,
-    ) -> Option<NodeRef<'g, K, V>> {
-        let node = self.judged(node);
-        self.is_live_at(node, coarse).then_some(node)
+    fn is_fresh(&self, id: NodeId, coarse: Timestamp) -> bool {
+        let mark = self.pool.raw().refresh(id);
+        let bound = || coarse.saturating_add(self.core.ticker.margin());
+        mark.is_none_or(|mark| mark.instant() > bound())
     }
 
     /// Whether the node was alive beyond doubt when it was found, and this read neither prolongs

@@ -50,6 +50,11 @@ impl<'g, K, V> NodeRef<'g, K, V> {
         self.seen
     }
 
+    /// The same node, with the deadline that it has now.
+    pub fn with_present_deadline(self) -> Self {
+        self.with_deadline(self.meta().deadline())
+    }
+
     /// The same node, after this thread has changed its deadline.
     #[inline]
     pub fn with_deadline(self, seen: Timestamp) -> Self {
@@ -83,8 +88,7 @@ impl<K, V, S> Engine<K, V, S> {
         Entry::new(self.handle_on(node), now, node.seen().max(now), Origin::Found)
     }
 
-    /// The key's node in the index, living or not. Its deadline is that of plain hits
-    /// ([`judged`](Self::judged)).
+    /// The key's node in the index, living or not.
     ///
     /// Nearly always the first node with the key's fingerprint is the key's, or no node has that
     /// fingerprint. Only this case is inlined into every read.
@@ -198,14 +202,14 @@ impl<K, V, S> Engine<K, V, S> {
         key: &Q,
     ) -> (Search<'g>, Option<NodeRef<'g, K, V>>) {
         if let Some((found, node)) = self.search_home(guard, hash, key) {
-            return (Search::Versioned(found), node.map(|node| self.judged(node)));
+            return (Search::Versioned(found), node);
         }
         let mut hit = None;
         let found = self.core.index.search(guard, hash, |id| {
             hit = self.node_of(id, hash, key);
             hit.is_some()
         });
-        (Search::Versioned(found), hit.map(|node| self.judged(node)))
+        (Search::Versioned(found), hit)
     }
 
     /// A [`search`](Self::search), or for another attempt a [`search_exact`](Self::search_exact).
@@ -223,30 +227,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// The node of an id that the index holds, under a guard.
     fn node_at(&self, id: NodeId) -> NodeRef<'_, K, V> {
         let address = self.pool.address(id);
-        self.judged(NodeRef { address, id, seen: address.meta().deadline() })
-    }
-
-    /// The node with the end of its life for its deadline. In a cache with refresh, that is in
-    /// another word than the one that plain hits read.
-    #[inline(always)]
-    pub fn judged<'g>(&'g self, node: NodeRef<'g, K, V>) -> NodeRef<'g, K, V> {
-        if self.reloads.is_some() { self.with_end(node) } else { node }
-    }
-
-    /// The node with its present end.
-    #[cold]
-    pub fn with_end<'g>(&'g self, node: NodeRef<'g, K, V>) -> NodeRef<'g, K, V> {
-        node.with_deadline(self.pool.raw().life(node.id).deadline())
-    }
-
-    /// [`find`](Self::find) for a caller that asks for the end of the node's life.
-    pub fn find_judged<'g, Q: Equivalent<K> + ?Sized>(
-        &'g self,
-        guard: &'g Guard,
-        hash: Hash32,
-        key: &Q,
-    ) -> Option<NodeRef<'g, K, V>> {
-        self.find(guard, hash, key).map(|node| self.judged(node))
+        NodeRef { address, id, seen: address.meta().deadline() }
     }
 
     /// Visits the nodes of one bucket, from the hash position `cursor` on. Returns the position of
@@ -308,9 +289,9 @@ impl Core {
             return true;
         }
         if self.hot.is_cleared(meta) {
-            return self.pool.life(id).deadline() == seen;
+            return meta.deadline() == seen;
         }
-        self.pool.life(id).claim(seen) && self.is_indexed((id, meta))
+        meta.claim(seen) && self.is_indexed((id, meta))
     }
 
     /// Whether the index has a node whose expiry this thread has claimed. A writer that replaces an

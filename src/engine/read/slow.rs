@@ -68,7 +68,7 @@ impl<K, V, S> Engine<K, V, S> {
     ) -> Option<NodeRef<'g, K, V>> {
         loop {
             let coarse = self.core.ticker.coarse();
-            let found = self.find_judged(guard, hash, key)?;
+            let found = self.find(guard, hash, key)?;
             if self.is_live_at(found, coarse) {
                 return Some(found);
             }
@@ -90,9 +90,6 @@ impl<K, V, S> Engine<K, V, S> {
         memo: HookMemo,
     ) -> Option<Lookup<'g, K, V>> {
         let mut due = self.core.is_maintenance_due(coarse);
-        // If the hook was asked before, the node keeps the deadline that the hook was told.
-        let is_new = matches!(memo, HookMemo::Unasked);
-        let found = found.map(|found| if is_new { self.judged(found) } else { found });
         let mut node = found.filter(|node| self.is_live_at(*node, coarse));
         if node.is_none() && found.is_some_and(|found| !self.confirm_miss(found)) {
             return None;
@@ -146,7 +143,7 @@ impl<K, V, S> Engine<K, V, S> {
         mut memo: HookMemo,
         due: &mut bool,
     ) -> Renewed<'g, K, V> {
-        let life = self.pool.raw().life(node.id());
+        let life = node.meta();
         let hard_word = self.pool.raw().hard_deadline(node.id());
         let (asks, has_idle) = (self.mode.asks(), self.core.lifetimes.has_idle());
         // The hook may have been asked before, by the coarse reading.
@@ -279,7 +276,7 @@ impl<K, V, S> Engine<K, V, S> {
             // shorter. A read takes back no idle time.
             new = deadline.min(hard_deadline);
         }
-        if new != deadline && !self.pool.raw().life(node.id()).change(deadline, new) {
+        if new != deadline && !node.meta().change_deadline(deadline, new) {
             return None;
         }
         if new < deadline {

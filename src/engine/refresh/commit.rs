@@ -12,7 +12,7 @@ use crate::expiration::Lease;
 use crate::links::NodeId;
 use crate::node::ended_at;
 use crate::pool::Handle;
-use crate::primitives::seeded;
+use crate::primitives::{delay_point, seeded};
 use crate::removal::RemovalCause;
 
 /// A new life for a value that was not modified.
@@ -46,7 +46,6 @@ impl Core {
             && let Some(refresh) = self.pool.refresh(id)
         {
             refresh.set(instant);
-            self.pool.set_act(id);
         }
     }
 
@@ -89,12 +88,11 @@ impl Core {
         {
             return Err(Obstacle::EntryChanged);
         }
-        let lived = self.pool.life(id);
         let (mut judged, mut end);
         loop {
-            judged = lived.deadline();
+            judged = meta.deadline();
             if judged <= now {
-                if lived.claim(judged) {
+                if meta.claim(judged) {
                     return Err(Obstacle::Overtaken);
                 }
                 continue;
@@ -109,21 +107,20 @@ impl Core {
                 None => hard_deadline,
             };
             end = end.max(now);
-            lived.lower_act(end);
-            if lived.change(judged, end) {
+            delay_point();
+            if meta.change_deadline(judged, end) {
                 break;
             }
         }
         if end == now {
             locked.remove();
-            self.mark_gone((id, meta));
+            self.mark_gone(meta);
             self.announce(id, RemovalCause::Expired, end, now);
             return Ok((end, Some(Event::Removed(id).pack())));
         }
         if let Some(refresh) = self.pool.refresh(id) {
             refresh.set(new.stale);
         }
-        self.pool.set_act(id);
         let event = (end < judged).then(|| Event::Rescheduled(id).pack());
         Ok((end, event))
     }

@@ -9,8 +9,8 @@ use crate::hash::Hash32;
 use crate::index::{Found, Locked};
 use crate::links::NodeId;
 use crate::node::{Generation, Meta, ended_at, state};
-use crate::pool::{HardDeadline, RefreshMark};
-use crate::primitives::seeded;
+use crate::pool::HardDeadline;
+use crate::primitives::{delay_point, seeded};
 use crate::removal::RemovalCause;
 
 /// A node to publish.
@@ -38,6 +38,13 @@ pub struct CommitOutcome {
     pub published: bool,
     /// The event for the maintenance.
     pub event: Option<Packed>,
+}
+
+/// A node that was published, or refused.
+struct Published {
+    outcome: CommitOutcome,
+    /// The end of the life that it has taken the place of, if there was one.
+    replaced: Option<Timestamp>,
 }
 
 /// A new hard deadline for an entry.
@@ -109,12 +116,12 @@ impl Core {
         let mut locked = self.lock(found, put.hash, &permit)?;
         let Some((old, mark)) = locked.id().and_then(|old| Some((old, self.pool.refresh(old)?)))
         else {
-            return self.publish_slow(&mut locked, put);
+            return Ok(self.publish_slow(&mut locked, put)?.outcome);
         };
-        let (life, new_life) = (self.pool.life(old), self.pool.life(put.id));
+        let (old_meta, new_meta) = (self.pool.meta(old), self.pool.meta(put.id));
         let hard_deadline = self.pool.hard_deadline(put.id).map(HardDeadline::load);
         if let Some(hard_deadline) = hard_deadline {
-            let old_end = life.deadline();
+            let old_end = old_meta.deadline();
             if ended_at(old_end) != old_end {
                 // A read has found the old entry expired.
                 return Err(Obstacle::Changed);
@@ -122,13 +129,13 @@ impl Core {
             let read = read_at.map_or(old_end, |read| self.lifetimes.deadline(read, NEVER));
             put.deadline = old_end.max(read).min(hard_deadline);
             if put.deadline <= put.now {
-                if old_end <= put.now && !life.claim(old_end) {
+                if old_end <= put.now && !old_meta.claim(old_end) {
                     // A read has prolonged the old life.
                     return Err(Obstacle::Changed);
                 }
                 put.refused = Some(RemovalCause::Expired);
             }
-            self.begin_life(put, self.pool.refresh(put.id).map_or(NEVER, RefreshMark::instant));
+            new_meta.set_deadline(put.deadline);
         }
         // This mark must come before the old node is gone: a read that finds it gone checks the
         // mark next.
@@ -137,26 +144,15 @@ impl Core {
         if done.is_err() {
             mark.note_taken(instant);
         }
-        if let (Some(hard_deadline), Ok(CommitOutcome { published: true, .. })) =
-            (hard_deadline, &done)
+        let Published { outcome, replaced } = done?;
+        if let (Some(hard_deadline), Some(last_end)) = (hard_deadline, replaced)
             && !seeded("reloads-read-the-end-once")
         {
             // No read prolongs the old life any more.
-            let last_end = life.last_end().unwrap_or(NEVER).min(hard_deadline);
-            put.deadline = put.deadline.max(last_end);
-            new_life.raise(put.deadline);
+            put.deadline = put.deadline.max(last_end.min(hard_deadline));
+            new_meta.raise_deadline(put.deadline);
         }
-        done
-    }
-
-    /// Sets the words that a node has in a cache with refresh.
-    #[cold]
-    pub fn begin_life(&self, put: &Put, stale: Timestamp) {
-        self.pool.life(put.id).begin(put.deadline);
-        if let Some(refresh) = self.pool.refresh(put.id) {
-            refresh.set(stale);
-        }
-        self.pool.meta(put.id).set_act(put.deadline.min(stale));
+        Ok(outcome)
     }
 
     /// Inlined into its callers, so that the locked bucket stays in registers.
@@ -169,19 +165,19 @@ impl Core {
     ) -> Result<CommitOutcome, Obstacle> {
         let Ok(mut locked) = found.lock() else { return Err(Obstacle::Changed) };
         self.check(permit, put.hash)?;
-        self.publish(&mut locked, put)
+        Ok(self.publish(&mut locked, put)?.outcome)
     }
 
     /// [`publish`](Self::publish) off the fast path of a plain insert. Not inlined, so that its
     /// code exists once.
     #[inline(never)]
-    fn publish_slow(&self, locked: &mut Locked<'_>, put: &Put) -> Result<CommitOutcome, Obstacle> {
+    fn publish_slow(&self, locked: &mut Locked<'_>, put: &Put) -> Result<Published, Obstacle> {
         self.publish(locked, put)
     }
 
     /// Publishes a node with its bucket locked.
     #[inline(always)]
-    fn publish(&self, locked: &mut Locked<'_>, put: &Put) -> Result<CommitOutcome, Obstacle> {
+    fn publish(&self, locked: &mut Locked<'_>, put: &Put) -> Result<Published, Obstacle> {
         if self.hot.generation() != put.generation {
             // The hooks were called for an entry that was cleared since. An `invalidate_all` that
             // begins after this check finds the new node older than itself.
@@ -212,10 +208,12 @@ impl Core {
             } else {
                 self.announce_refused(put.id, cause, put.deadline, put.now);
             }
-            return Ok(CommitOutcome { published: false, event });
+            let outcome = CommitOutcome { published: false, event };
+            return Ok(Published { outcome, replaced: None });
         }
         meta.set_state(state::OWNED);
         self.hot.note_published(put.generation);
+        let mut replaced = None;
         let event = match locked.id() {
             None => {
                 locked.insert(put.id);
@@ -232,6 +230,7 @@ impl Core {
                 locked.replace(put.id);
                 let before = self.pool.meta(old);
                 let gone = self.mark_and_announce((old, before), put.now, RemovalCause::Replaced);
+                replaced = Some(gone.deadline);
                 // If `later`, the new node may take over the old node's bucket on the wheel. The
                 // wheel looks into that bucket no later than at the old deadline, unless this was
                 // made earlier and the event of that is still on the way.
@@ -239,14 +238,15 @@ impl Core {
                 Event::Replaced { new: put.id, old, later }
             }
         };
-        Ok(CommitOutcome { published: true, event: Some(event.pack()) })
+        let outcome = CommitOutcome { published: true, event: Some(event.pack()) };
+        Ok(Published { outcome, replaced })
     }
 
     /// When a node ends even if it is read.
     #[cold]
     pub fn hard_deadline(&self, id: NodeId) -> Timestamp {
         let word = self.pool.hard_deadline(id);
-        word.map_or_else(|| self.pool.life(id).deadline(), HardDeadline::load)
+        word.map_or_else(|| self.pool.meta(id).deadline(), HardDeadline::load)
     }
 
     /// Removes the node that was found. Returns the cause with which it left.
@@ -302,15 +302,14 @@ impl Core {
         if self.hot.is_cleared(meta) {
             return Ok(DeadlineChange { changed: false, event: None });
         }
-        let life = self.pool.life(id);
         let (mut judged, mut new);
         // The hard deadline that an earlier round of this loop has replaced. Without an idle time
         // there is one word only, and nothing is replaced before the last round.
         let mut replaced = None;
         loop {
-            judged = life.deadline();
+            judged = meta.deadline();
             if judged <= now {
-                if life.claim(judged) {
+                if meta.claim(judged) {
                     // A read may have made the new hard deadline the deadline before the expiry was
                     // claimed: then the life has ended by this call. A life that ended by the idle
                     // time, within both hard deadlines, may have ended before this call.
@@ -331,12 +330,11 @@ impl Core {
                 // This call does not take that back.
                 new = new.max(judged).min(hard_deadline);
             }
-            life.lower_act(new);
-            if life.change(judged, new) {
+            delay_point();
+            if meta.change_deadline(judged, new) {
                 break;
             }
         }
-        self.pool.set_act(id);
         let event = if ends_now {
             self.unlink(&mut locked, id, now, RemovalCause::Expired);
             Some(Event::Removed(id).pack())
@@ -400,7 +398,7 @@ impl Core {
         now: Timestamp,
         cause: RemovalCause,
     ) -> Departed {
-        let deadline = self.mark_gone((id, meta));
+        let deadline = self.mark_gone(meta);
         let cause = self.effective_cause(meta, deadline, now, cause);
         self.announce(id, cause, ended_at(deadline), now);
         Departed { cause, deadline: ended_at(deadline) }

@@ -270,7 +270,7 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         key: &Q,
     ) -> Basis<K, V> {
         loop {
-            let Some(node) = self.find_judged(&guard, hash, key) else { return Basis::Absent };
+            let Some(node) = self.find(&guard, hash, key) else { return Basis::Absent };
             if self.is_live_at(node, self.core.ticker.coarse()) {
                 let hard_deadline = self.pool.raw().hard_deadline(node.id());
                 let ends = hard_deadline.map_or_else(|| node.seen(), HardDeadline::load);

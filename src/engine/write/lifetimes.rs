@@ -26,7 +26,7 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         let hash = self.hash(key);
         let guard = crate::epoch::pin();
         loop {
-            let node = self.find_judged(&guard, hash, key)?;
+            let node = self.find(&guard, hash, key)?;
             // The clock is read after the deadline. So a concurrent write cannot have given the
             // entry more life than is left by this reading.
             let now = self.core.ticker.now();

@@ -76,7 +76,9 @@ impl<K, V, S> Engine<K, V, S> {
             reloads.failures.begin_life(put.id);
             let created = node.0.meta().created();
             let stale = created.saturating_add(refresh.unwrap_or(reloads.after_write()));
-            self.core.begin_life(&put, stale);
+            if let Some(mark) = self.pool.raw().refresh(put.id) {
+                mark.set(stale);
+            }
         }
         put
     }

@@ -90,26 +90,24 @@ fn not_modified_is_the_old_value_for_a_callers_condition() {
 #[test]
 fn a_read_that_reloads_is_not_held_back() {
     must_end(|| {
-        {
-            let (clock, hand) = Clock::manual();
-            let cache = loading_audited(
-                cortado::Cache::builder()
-                    .removals(true)
-                    .notification_limit(0, Overflow::Wait)
-                    .refresh_after_write(SOFT)
-                    .executor(|job: Job| job())
-                    .clock(clock)
-                    .build_with_loader(|key: &u32| Ok::<_, ()>(Loaded::new(*key))),
-            );
-            let mut removals = cache.removals().unwrap();
-            cache.cache().insert(1, 0);
-            for by_task in [false, true] {
-                hand.advance(SOFT);
-                let tasks = cache.cache().future();
-                let read = if by_task { at_once(tasks.get(&1)) } else { cache.get(&1).ok() };
-                assert!(read.is_some());
-                assert_eq!(removals.try_recv().map(|it| it.cause()), Some(RemovalCause::Replaced));
-            }
+        let (clock, hand) = Clock::manual();
+        let cache = loading_audited(
+            cortado::Cache::builder()
+                .removals(true)
+                .notification_limit(0, Overflow::Wait)
+                .refresh_after_write(SOFT)
+                .executor(|job: Job| job())
+                .clock(clock)
+                .build_with_loader(|key: &u32| Ok::<_, ()>(Loaded::new(*key))),
+        );
+        let mut removals = cache.removals().unwrap();
+        cache.cache().insert(1, 0);
+        for by_task in [false, true] {
+            hand.advance(SOFT);
+            let tasks = cache.cache().future();
+            let read = if by_task { at_once(tasks.get(&1)) } else { cache.get(&1).ok() };
+            assert!(read.is_some());
+            assert_eq!(removals.try_recv().map(|it| it.cause()), Some(RemovalCause::Replaced));
         }
     });
 }

@@ -1,0 +1,104 @@
+//! When a read of a node is to trigger a reload: a word of its own, in caches with refresh.
+//!
+//! | word | written by | read by | ordering, and what it carries |
+//! |---|---|---|---|
+//! | `Refresh` | the trigger by compare-exchange; the end of the reload, under the bucket's lock | reads | AcqRel / Acquire. It carries nothing: a trigger takes a count on the node and judges it again |
+
+use super::columns::Column;
+use super::raw::RawPool;
+use crate::clock::{INSTANT, NEVER, Timestamp};
+use crate::links::NodeId;
+use crate::primitives::atomic::{AtomicU64, Ordering};
+use crate::primitives::seeded;
+
+/// In place of the instant in a `Refresh` word: the node was replaced by its own reload.
+const RELOADED: u64 = 1;
+
+/// In place of the instant: a reload is under way. It is the instant without its top bit.
+fn taken(instant: Timestamp) -> Timestamp {
+    Timestamp::from_raw((instant.raw() & !INSTANT).max(RELOADED + 1))
+}
+
+impl RawPool {
+    /// When a read of node `id` is to trigger a reload. `None` in a cache without refresh.
+    #[inline]
+    pub fn refresh(&self, id: NodeId) -> Option<RefreshMark<'_>> {
+        Some(RefreshMark(self.column(id, Column::Refresh)?))
+    }
+}
+
+fn exchange(word: &AtomicU64, judged: Timestamp, new: Timestamp) -> bool {
+    word.compare_exchange(judged.raw(), new.raw(), Ordering::AcqRel, Ordering::Acquire).is_ok()
+}
+
+/// When a read of a node is to trigger a reload.
+#[derive(Clone, Copy)]
+pub struct RefreshMark<'p>(&'p AtomicU64);
+
+impl RefreshMark<'_> {
+    /// The instant; [`NEVER`] while a reload is under way, if there is to be none, and once the
+    /// node was replaced.
+    #[inline]
+    pub fn instant(self) -> Timestamp {
+        let word = self.0.load(Ordering::Acquire);
+        if word & INSTANT == 0 { NEVER } else { Timestamp::from_raw(word) }
+    }
+
+    /// Whether a reload of a node that is in the index is under way. It is until its commit has
+    /// ended, which marks the node before it is gone.
+    pub fn is_under_way(self) -> bool {
+        self.0.load(Ordering::Acquire) & INSTANT == 0
+    }
+
+    /// The instant, also while a reload is under way. The earliest of all once the node was
+    /// replaced by its reload.
+    pub fn stale_from(self) -> Timestamp {
+        Timestamp::from_raw(self.0.load(Ordering::Acquire) | INSTANT)
+    }
+
+    /// Sets the instant: before publication, or under the bucket's lock when a reload has ended.
+    pub fn set(self, instant: Timestamp) {
+        self.0.store(instant.raw(), Ordering::Release);
+    }
+
+    /// Takes the trigger, if the instant is still `judged`.
+    pub fn take(self, judged: Timestamp) -> bool {
+        if seeded("every-read-reloads") {
+            return true;
+        }
+        exchange(self.0, judged, taken(judged))
+    }
+
+    /// Takes the trigger, whatever the instant is. Returns the instant; `None` if a reload is under
+    /// way, or has replaced the node.
+    pub fn take_any(self) -> Option<Timestamp> {
+        loop {
+            let word = self.0.load(Ordering::Acquire);
+            if word & INSTANT == 0 {
+                return None;
+            }
+            let instant = Timestamp::from_raw(word);
+            if exchange(self.0, instant, taken(instant)) {
+                return Some(instant);
+            }
+        }
+    }
+
+    /// Notes that a reload replaces the node. Only for that reload, which has the trigger, and
+    /// under the bucket's lock, before the node is marked as unlinked. Returns the instant.
+    pub fn note_reloaded(self) -> Timestamp {
+        let instant = self.stale_from();
+        self.0.store(RELOADED, Ordering::Release);
+        instant
+    }
+
+    /// Takes [`note_reloaded`](Self::note_reloaded) back: the reload goes on.
+    pub fn note_taken(self, instant: Timestamp) {
+        self.0.store(taken(instant).raw(), Ordering::Release);
+    }
+
+    /// Whether a reload has replaced the node.
+    pub fn was_reloaded(self) -> bool {
+        self.0.load(Ordering::Acquire) == RELOADED
+    }
+}
