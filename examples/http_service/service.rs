@@ -23,7 +23,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
-use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 
 /// How long the upstream may take.
@@ -154,7 +153,7 @@ pub struct Service {
 
 impl Service {
     pub fn new(capacity: u64, upstream: SocketAddr) -> Self {
-        let (runtime, upstream) = (Handle::current(), Upstream(upstream));
+        let upstream = Upstream(upstream);
         let pages = Cache::builder()
             .name("pages")
             .max_capacity(capacity)

@@ -284,75 +284,43 @@ fn nodes_are_seen_as_they_are() {
     assert_eq!((early.show(at(0)), early.show(NEVER)), (Some(at(0)), None));
 }
 
-/// The end of a life is in the node, or in a column where reads of the node must act before it.
 #[test]
 fn an_end_is_changed_and_claimed_only_as_judged() {
-    let refreshing = Columns::NONE.with(Column::Refresh).with(Column::End);
-    for columns in [Columns::NONE, refreshing] {
-        let pool: Pool<u32, u32> = Pool::new(columns);
-        let node = pool.draft(Hash32::FIRST, 1).fill(1);
-        let (end, life) = (at(1 << 63 | 50), pool.raw().life(node.id()));
-        node.meta().init(end, at(1), 1, Generation::FIRST.mark());
-        life.begin(end);
-        assert_eq!(life.deadline(), end);
-        let later = at(end.raw() + 5);
-        assert!(!life.change(later, end) && !life.claim(later), "not as judged");
-        assert_eq!(life.deadline(), end);
-        assert!(life.change(end, later));
-        assert_eq!(life.deadline(), later);
-        assert!(!life.claim(end), "it has moved");
-        assert!(life.claim(later));
-        let claimed = life.deadline();
-        assert!(claimed < at(1 << 63), "a claimed end is past for every clock");
-        assert!(!life.change(later, end) && !life.claim(later), "it is final");
-        assert!(life.claim(claimed), "whoever judges a claimed end may claim it again");
-        assert_eq!(life.deadline(), claimed);
-    }
+    let pool: Pool<u32, u32> = Pool::new(Columns::NONE);
+    let node = pool.draft(Hash32::FIRST, 1).fill(1);
+    let (end, life) = (at(1 << 63 | 50), node.meta());
+    life.init(end, at(1), 1, Generation::FIRST.mark());
+    assert_eq!(life.deadline(), end);
+    let later = at(end.raw() + 5);
+    assert!(!life.change_deadline(later, end) && !life.claim(later), "not as judged");
+    assert_eq!(life.deadline(), end);
+    assert!(life.change_deadline(end, later));
+    assert_eq!(life.deadline(), later);
+    assert!(!life.claim(end), "it has moved");
+    assert!(life.claim(later));
+    let claimed = life.deadline();
+    assert!(claimed < at(1 << 63), "a claimed end is past for every clock");
+    assert!(!life.change_deadline(later, end) && !life.claim(later), "it is final");
+    assert!(life.claim(claimed), "whoever judges a claimed end may claim it again");
+    assert_eq!(life.deadline(), claimed);
 }
 
-/// Where reads must act before the end, the instant of the act moves with the end, and the end is
-/// known when the node is gone.
 #[test]
-fn acts_are_no_later_than_ends() {
-    let pool: Pool<u32, u32> = Pool::new(Columns::NONE.with(Column::Refresh).with(Column::End));
+fn an_end_is_raised_unless_it_is_final() {
+    let pool: Pool<u32, u32> = Pool::new(Columns::NONE);
     let node = pool.draft(Hash32::FIRST, 1).fill(1);
-    let (meta, life) = (node.meta(), pool.raw().life(node.id()));
-    meta.init(instant(50), at(1), 1, Generation::FIRST.mark());
-    life.begin(instant(50));
-    life.lower_act(instant(60));
-    assert_eq!(meta.deadline(), instant(50));
-    life.lower_act(instant(40));
-    assert_eq!((meta.deadline(), life.deadline()), (instant(40), instant(50)));
-    life.raise(instant(45));
+    let life = node.meta();
+    life.init(instant(50), at(1), 1, Generation::FIRST.mark());
+    life.raise_deadline(instant(45));
     assert_eq!(life.deadline(), instant(50), "it was later");
-    life.raise(instant(90));
+    life.raise_deadline(instant(90));
     assert_eq!(life.deadline(), instant(90));
-    let mark = pool.raw().refresh(node.id()).expect("there is a column");
-    for (stale, act) in [(instant(70), instant(70)), (instant(95), instant(90))] {
-        mark.set(stale);
-        pool.raw().set_act(node.id());
-        assert_eq!(meta.deadline(), act, "the earlier one");
-    }
-    assert!(!life.mark_gone_at(instant(89)) && life.deadline() == instant(90));
-    assert!(life.mark_gone_at(instant(90)));
-    assert_eq!((meta.deadline(), life.deadline()), (at(0), at(0)), "both say that it is gone");
-    assert_eq!(life.last_end(), Some(instant(90)));
-    life.raise(instant(200));
-    assert_eq!(life.last_end(), Some(instant(90)), "the end is final");
-
-    // Without the columns there is one word, which says when the life ends.
-    let plain: Pool<u32, u32> = Pool::new(Columns::NONE);
-    let node = plain.draft(Hash32::FIRST, 1).fill(1);
-    node.meta().init(instant(50), at(1), 1, Generation::FIRST.mark());
-    let life = plain.raw().life(node.id());
-    life.lower_act(instant(40));
-    life.raise(instant(60));
-    plain.raw().set_act(node.id());
-    assert_eq!(life.deadline(), instant(50));
-    assert!(!life.mark_gone_at(instant(49)) && life.mark_gone_at(instant(50)));
-    assert_eq!((life.deadline(), life.last_end()), (at(0), None));
-    node.meta().init(instant(50), at(1), 1, Generation::FIRST.mark());
-    assert_eq!((life.mark_gone(), life.deadline()), (instant(50), at(0)));
+    assert!(life.claim(instant(90)));
+    let claimed = life.deadline();
+    life.raise_deadline(instant(200));
+    assert_eq!((life.deadline(), life.mark_gone()), (claimed, claimed));
+    life.raise_deadline(instant(200));
+    assert_eq!(life.deadline(), at(0), "it is gone");
 }
 
 #[test]
