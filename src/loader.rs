@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 ///
 /// *Callbacks*: a loader runs with no lock and no guard of the cache held: a load on the thread of
 /// the call of `get` and the like that needs it, a reload on the executor
-/// ([where](crate::Builder::refresh_after_write)). It may use the cache for other keys. Only one load or reload of a key runs at a time, unless a
-/// write of the key comes meanwhile.
+/// ([where](crate::Builder::refresh_after_write)). It may use the cache for other keys. Only one
+/// load or reload of a key runs at a time, unless a write of the key comes meanwhile.
 ///
 /// The cache owns the loader. A loader that owns its own cache is a cycle, and neither is ever
 /// dropped: give it a `Weak`, by `Arc::new_cyclic` (`docs/guide/refresh.md`).

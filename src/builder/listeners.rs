@@ -176,8 +176,8 @@ impl<K, V, C> Builder<K, V, C> {
     /// * The executor also runs [reloads](Self::refresh_after_write) of stale entries, one job
     ///   each, and the loads and reloads of a loader that awaits
     ///   ([`future`](crate::future::LoadingCache)). Such a one is a job each time that it is woken;
-    ///   if it is woken while it is polled, the same job polls it again, up to 64 times. If it needs
-    ///   a runtime's timers or I/O, the jobs have to run inside the runtime's context:
+    ///   if it is woken while it is polled, the same job polls it again, up to 64 times. If it
+    ///   needs a runtime's timers or I/O, the jobs have to run inside the runtime's context:
     ///   [`on_tokio`](Self::on_tokio) does all that.
     /// * [`run_pending_tasks`](crate::Cache::run_pending_tasks) and [`close`](crate::Cache::close)
     ///   do not rely on the executor: they do what they promise themselves.
@@ -223,9 +223,9 @@ impl<K, V, C> Builder<K, V, C> {
         self
     }
 
-    /// Runs the cache's jobs on tokio: the loads and reloads of a loader that awaits by `spawn`; the
-    /// listener, destructors, and the reloads of a loader that blocks by `spawn_blocking`. Otherwise
-    /// like [`executor`](Self::executor).
+    /// Runs the cache's jobs on tokio: the loads and reloads of a loader that awaits by `spawn`;
+    /// the listener, destructors, and the reloads of a loader that blocks by `spawn_blocking`.
+    /// Otherwise like [`executor`](Self::executor).
     ///
     /// Each job goes to the runtime of the thread that causes it. Outside of any runtime it goes to
     /// the one in which this method was called, if there was one, and is dropped if that has ended.

@@ -19,11 +19,11 @@ impl<K, V, C> Builder<K, V, C> {
     /// made, and while making one fails.
     ///
     /// The reload is made by the cache's stored loader
-    /// ([`build_with_loader`](Self::build_with_loader)). An entry that nobody reads is not reloaded.
-    /// `get`, `get_entry`, `touch`, `get_many` and reads of a view trigger reloads. `peek`,
-    /// `contains_key` and iteration do not. The value that a reload brings takes the old one's
-    /// place, which leaves as [`Replaced`](crate::RemovalCause::Replaced). A reload is no use of
-    /// the entry for the eviction policy, and no read for an idle time.
+    /// ([`build_with_loader`](Self::build_with_loader)). An entry that nobody reads is not
+    /// reloaded. `get`, `get_entry`, `touch`, `get_many` and reads of a view trigger reloads.
+    /// `peek`, `contains_key` and iteration do not. The value that a reload brings takes the
+    /// old one's place, which leaves as [`Replaced`](crate::RemovalCause::Replaced). A reload
+    /// is no use of the entry for the eviction policy, and no read for an idle time.
     ///
     /// A write, a removal, a computation or `invalidate_all` during a reload overtakes it: what it
     /// brings is not kept.
@@ -117,9 +117,9 @@ impl<K, V, C> Builder<K, V, C> {
     /// [`Stats::reloads_under_way`](crate::Stats::reloads_under_way) stays at the limit. A `get` of
     /// the key past its lifetime waits for the loader that hangs;
     /// [`get_within`](LoadingCache::get_within) waits for a time, and a write of the key for none.
-    /// Caches without an executor share 64 places in all. So give loaders a time limit: that of the client of your upstream, or, if they await, that
-    /// of the runtime (`tokio::time::timeout(limit, request).await`). Its error counts as any
-    /// failure.
+    /// Caches without an executor share 64 places in all. So give loaders a time limit: that of the
+    /// client of your upstream, or, if they await, that of the runtime
+    /// (`tokio::time::timeout(limit, request).await`). Its error counts as any failure.
     ///
     /// *Errors*: [`try_build`](Self::try_build) refuses zero.
     pub fn refresh_limit(mut self, limit: usize) -> Self {

@@ -49,11 +49,11 @@ where
     /// the loader, and the others share its outcome.
     ///
     /// A stale value is returned at once, and one of its readers hands a reload to the executor
-    /// ([`refresh_after_write`](crate::Builder::refresh_after_write)). If that runs jobs at once, on
-    /// the caller's thread, this call looks at the key again, and returns the new value, which the
-    /// cache need not have kept. If the reload has failed, it returns the stale value; but if that
-    /// has ended or was removed while the loader worked, or is [gone](crate::Reloaded::gone), the
-    /// call loads the key, as one without a value.
+    /// ([`refresh_after_write`](crate::Builder::refresh_after_write)). If that runs jobs at once,
+    /// on the caller's thread, this call looks at the key again, and returns the new value,
+    /// which the cache need not have kept. If the reload has failed, it returns the stale
+    /// value; but if that has ended or was removed while the loader worked, or is
+    /// [gone](crate::Reloaded::gone), the call loads the key, as one without a value.
     ///
     /// *Blocking*: waits for the loader, and for a load or computation of the key that is under
     /// way, if the key has no value. A hit waits for nothing but an executor that runs jobs at

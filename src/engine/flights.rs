@@ -9,10 +9,9 @@
 //!   the entry or the reload has begun to commit.
 //! * Some writes take the key **exclusively**, as computations do: an insert whose entry changed
 //!   while its hooks ran, and a conditional removal whose entry changed while its condition ran.
-//! * Loads and computations of the key wait for each other, but not for reloads. No operation begins
-//!   to wait for an overtaken load: it removes the load from the board and goes
-//!   on. So an operation that begins after the write never gets a value that was loaded before the
-//!   write.
+//! * Loads and computations of the key wait for each other, but not for reloads. No operation
+//!   begins to wait for an overtaken load: it removes the load from the board and goes on. So an
+//!   operation that begins after the write never gets a value that was loaded before the write.
 //!
 //! A flight *lands* when it ends: its owner completes it, or abandons it by panic or cancellation.
 //!

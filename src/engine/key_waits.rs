@@ -86,8 +86,8 @@ pub struct KeyWait<'a> {
 }
 
 impl KeyWait<'_> {
-    /// Blocks until `is_done` returns true, or until `deadline`. `is_done` is asked after each wake,
-    /// with no lock held.
+    /// Blocks until `is_done` returns true, or until `deadline`. `is_done` is asked after each
+    /// wake, with no lock held.
     pub fn block(&self, deadline: Option<Instant>, is_done: impl Fn() -> bool) {
         loop {
             let seen = self.gate.wakes.load(Acquire);

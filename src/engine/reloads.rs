@@ -40,8 +40,8 @@ use std::time::{Duration, Instant};
 /// Says how long after a write an entry is stale.
 pub type RefreshPolicy<K, V> = Box<dyn Fn(&K, &V, Instant) -> Option<Duration> + Send + Sync>;
 
-/// Hands a reload to the executor. It must not keep the cache. If the executor has run the reload by
-/// then, returns what it has made: the entry of the value that it brought or found not modified.
+/// Hands a reload to the executor. It must not keep the cache. If the executor has run the reload
+/// by then, returns what it has made: the entry of the value that it brought or found not modified.
 pub type Start<K, V> = Box<dyn Fn(Reloading) -> Option<Option<Entry<K, V>>> + Send + Sync>;
 
 /// See the [module](self).
@@ -192,7 +192,7 @@ impl Reloads {
     /// waits for a listener that awaits does not count: if only threads use the cache, nobody tells
     /// that one, and no reload would ever come.
     pub fn is_held_back(&self, core: &Core) -> bool {
-        let is_over = core.notices.exceeded_limit().is_some();
+        let is_over = core.is_over_notification_limit();
         if is_over {
             self.places.skipped.fetch_add(1, Relaxed);
         }
@@ -208,8 +208,8 @@ impl Reloads {
             TakenBy::Call => None,
             TakenBy::Read { at, .. } => Some(at),
         };
-        // Back-pressure comes before a reload. It cannot come at the end of one, which may be on the
-        // very thread that receives the notices.
+        // Back-pressure comes before a reload. It cannot come at the end of one, which may be on
+        // the very thread that receives the notices.
         if self.is_held_back(core) {
             return None;
         }
@@ -230,9 +230,9 @@ impl Reloads {
         Some(Reloading { read_at, taken })
     }
 
-    /// Takes the trigger of a living node if its soft deadline has passed, and notes the reload. True
-    /// if the reader must call `after_read` when it has dropped its guard: to hand the reload on,
-    /// or to help to deliver.
+    /// Takes the trigger of a living node if its soft deadline has passed, and notes the reload.
+    /// True if the reader must call `after_read` when it has dropped its guard: to hand the
+    /// reload on, or to help to deliver.
     #[cold]
     pub fn trigger_if_stale(&self, core: &plain::Arc<Core>, id: NodeId, coarse: Timestamp) -> bool {
         let Some(refresh) = core.pool.refresh(id) else { return false };
@@ -247,7 +247,7 @@ impl Reloads {
             }
             // A reader that is held back helps to deliver. One that a panic has cut short after it
             // had noted a reload may have left that.
-            None => core.notices.exceeded_limit().is_some() || core.notices.has_noted_reloads(),
+            None => core.is_over_notification_limit() || core.has_noted_reloads(),
         }
     }
 
@@ -256,7 +256,7 @@ impl Reloads {
     pub fn note(&self, core: &Core, mut reloading: Reloading) {
         reloading.taken.next = Next::AsBefore;
         self.noted.lock().push_back(reloading);
-        core.notices.note_reloads(true);
+        core.note_reloads(true);
     }
 
     /// Takes out a reload that was noted.
@@ -264,7 +264,7 @@ impl Reloads {
         let mut noted = self.noted.lock();
         let next = noted.pop_front();
         if noted.is_empty() {
-            core.notices.note_reloads(false);
+            core.note_reloads(false);
         }
         next
     }

@@ -404,8 +404,8 @@ fn a_lower_capacity_discards_nothing_that_the_listener_has_time_for() {
     });
 }
 
-/// With room for one notification, a pass has one unit, and may use it up on an entry that it cannot
-/// evict.
+/// With room for one notification, a pass has one unit, and may use it up on an entry that it
+/// cannot evict.
 #[test]
 fn maintenance_ends_beside_a_computation_whose_entry_is_to_be_evicted() {
     must_end(|| {

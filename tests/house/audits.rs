@@ -63,7 +63,7 @@ const OTHERS: &[(&str, &str, usize, &str)] = &[
     ),
     // None is made.
     ("tasks/received.rs", "a_receiver_and_a_listener_exclude_each_other", 1, "refused"),
-    ("api/refresh/renewals.rs", "a_reload_needs_a_place_to_run", 4, "refused"),
+    ("api/refresh/renewals.rs", "a_reload_needs_a_stored_loader", 3, "refused"),
     ("api/extremes.rs", "builders_take_what_makes_sense_and_name_what_does_not", 2, "refused"),
 ];
 

@@ -7,8 +7,8 @@
 //! * [`grace`]: grace periods of the epoch.
 //! * [`pool`]: free ids.
 //! * [`scheduler`], [`executor`]: the background threads.
-//! * [`engine`], [`outcomes`], [`refresh`]: whole caches; loads that come to nothing,
-//!   and guards; loads that wait in an executor; reloads.
+//! * [`engine`], [`outcomes`], [`refresh`]: whole caches; loads that come to nothing, and guards;
+//!   loads that wait in an executor; reloads.
 //! * [`timers`]: jobs, their thread, and the end of both.
 //!
 //! Each model sets its own limits in [`support`]; environment variables give the preemptions.

@@ -136,8 +136,8 @@ fn what_a_computation_has_left_is_told_when_its_future_is_gone() {
     });
 }
 
-/// The same for loads of one key and of many that are cancelled: what a future holds across an await
-/// may be what the listener waits for. So the next operation tells.
+/// The same for loads of one key and of many that are cancelled: what a future holds across an
+/// await may be what the listener waits for. So the next operation tells.
 #[test]
 fn what_a_cancelled_load_has_left_is_told_when_its_future_is_gone() {
     must_end(|| {

@@ -189,6 +189,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
                 let timer = LoadTimer::start(&self.core);
                 let made = polled(&own, || loader(&keys_of(&wanted, &own)));
                 let landed = self.land_round(&mut wanted, own, timer, made, &mut failed);
+                // None was delivered as long as loads of this call were under way.
+                self.after_write();
                 if let Some(unasked) = landed {
                     self.insert_unasked(unasked, deadline);
                 }

@@ -5,6 +5,7 @@ use super::receiving::Receiving;
 use super::shared::Core;
 use crate::clock::{Nanos, Timestamp};
 use crate::engine::reentrancy::{self, Deliver};
+use crate::executor::{Job, Work};
 use crate::links::NodeId;
 use crate::primitives::atomic::Ordering;
 use crate::primitives::seeded;
@@ -80,6 +81,30 @@ impl Core {
             self.notices.receiving.as_ref().inspect(|receiving| receiving.wake());
         }
         self.notices.submit_deliveries_elsewhere();
+    }
+
+    /// Hands a reload to the executor. No lock may be held.
+    pub fn execute_reload(&self, job: Job) {
+        self.notices.executor.execute_reload(job);
+    }
+
+    /// Has the executor run a future, or drop it.
+    pub fn spawn(&self, work: Work) {
+        self.notices.executor.spawn(work);
+    }
+
+    /// Notes whether reloads wait to be handed to the executor.
+    pub fn note_reloads(&self, wait: bool) {
+        self.notices.note_reloads(wait);
+    }
+
+    pub fn has_noted_reloads(&self) -> bool {
+        self.notices.has_noted_reloads()
+    }
+
+    /// Whether more notices wait than writers are to leave.
+    pub fn is_over_notification_limit(&self) -> bool {
+        self.notices.exceeded_limit().is_some()
     }
 
     /// Whether there is anything to deliver or to drop, and no job of the executor for it.

@@ -34,8 +34,8 @@ pub struct Notices {
     pub receiving: Option<Receiving>,
     /// Nodes without a count. The thread that delivers next drops their keys and values.
     pub to_drop: SegQueue<Vec<NodeId>>,
-    /// Whether reloads wait to be handed to the executor. Relaxed: whoever stores it holds the lock
-    /// of their list, and whoever reads it looks there.
+    /// Whether reloads wait to be handed to the executor. Relaxed: whoever stores it holds the
+    /// lock of their list, and whoever reads it looks there.
     notes_reloads: AtomicBool,
     /// How many nodes that are. (In 32 bits, which have room beside the flags: 64 would take an
     /// empty cache beyond 4 KiB.)

@@ -40,7 +40,7 @@ impl<K, V, S> Engine<K, V, S> {
     #[cold]
     pub fn hand_reloads_on(&self) -> HandedOn<K, V> {
         let mut handed = HandedOn { made: None, mark: None };
-        let noted = self.core.notices.has_noted_reloads();
+        let noted = self.core.has_noted_reloads();
         let Some(reloads) = self.reloads.as_ref().filter(|_| noted) else { return handed };
         if reentrancy::may_reload() || seeded("reloads-run-where-they-are-found") {
             handed.mark = ReentrancyMark::handing_on();
@@ -105,7 +105,7 @@ where
                     told.tell(&engine, engine.reload(reloading));
                 }
             };
-            core.notices.executor.execute_reload(caught(reload));
+            core.execute_reload(caught(reload));
             outcome.take()
         }));
     }
@@ -133,7 +133,7 @@ where
         let Some(reloads) = &self.reloads else { return false };
         let Some(place) = reloads.place() else { return false };
         let (engine, key) = (self.for_a_job(), key.clone());
-        self.core.notices.executor.execute_reload(caught(move || {
+        self.core.execute_reload(caught(move || {
             // Nothing holds the job back: its thread may be the one that receives.
             let _mark = ReentrancyMark::push(Frame::Task);
             if let Some(engine) = engine.upgrade() {
@@ -170,7 +170,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
 impl Core {
     /// At the end of an operation: has the next one come here if it has left reloads.
     pub fn leave_noted_reloads(&self) {
-        if self.notices.has_noted_reloads() {
+        if self.has_noted_reloads() {
             self.require_pass();
             self.wake_scheduler();
         }

@@ -16,8 +16,8 @@ impl<K, V, S> Engine<K, V, S> {
         mark.is_some_and(|mark| mark.is_under_way() && mark.stale_from() <= self.core.ticker.now())
     }
 
-    /// Whether a caller goes on waiting for the reload of a node. It waits for no node that has left
-    /// the index, since such a node stays marked.
+    /// Whether a caller goes on waiting for the reload of a node. It waits for no node that has
+    /// left the index, since such a node stays marked.
     fn reload_goes_on(&self, node: &Handle<K, V>) -> bool {
         let mark = self.pool.raw().refresh(node.id());
         mark.is_some_and(|mark| mark.is_under_way()) && node.meta().deadline() != GONE

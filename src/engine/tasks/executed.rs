@@ -98,7 +98,7 @@ where
             leader.complete(|| ());
         };
         // The executor may be the user's, and panic: then it has dropped the task.
-        catch_user_panic(|| self.core.notices.executor.spawn(Box::pin(turns(task))));
+        catch_user_panic(|| self.core.spawn(Box::pin(turns(task))));
         begins
     }
 

@@ -92,6 +92,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
                 });
                 // Others may wait for what the loader's future holds.
                 drop(round);
+                as_task(|| self.after_write());
                 if let Some(unasked) = landed {
                     wrote_nothing = false;
                     self.insert_unasked_async(unasked).await;

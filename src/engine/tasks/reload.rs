@@ -91,7 +91,7 @@ where
                 let made = engine.reload_async(reloading, &*loader).await;
                 told.tell(&engine, made);
             };
-            core.notices.executor.spawn(Box::pin(turns(reload)));
+            core.spawn(Box::pin(turns(reload)));
             outcome.take()
         }));
     }

@@ -1,5 +1,5 @@
-//! The task that waits for a reload looks at the entry again when the loader has made nothing: by then
-//! the entry may have ended, or another operation may have taken it out.
+//! The task that waits for a reload looks at the entry again when the loader has made nothing: by
+//! then the entry may have ended, or another operation may have taken it out.
 
 use super::bench::{Bench, HARD, SOFT, bench};
 use crate::common::audited::tasks_loading_audited;
