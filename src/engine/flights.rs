@@ -360,11 +360,6 @@ impl FlightGuard {
         self.leader.flight()
     }
 
-    /// A count on the flight. While it exists, no other flight gets the same token.
-    pub fn share(&self) -> Arc<Flight> {
-        Arc::clone(self.flight())
-    }
-
     pub fn hash(&self) -> Hash32 {
         self.hash
     }
@@ -390,8 +385,7 @@ impl FlightGuard {
         self.enter_by(mark)
     }
 
-    /// [`enter`](Self::enter) for a call that has entered all its flights by one mark. The last of
-    /// them to end has the mark.
+    /// [`enter`](Self::enter) for a call that has entered all its flights by one mark.
     pub fn enter_by(self, mark: Option<ReentrancyMark>) -> EnteredFlight {
         EnteredFlight { guard: self, _mark: mark }
     }

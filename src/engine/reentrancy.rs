@@ -80,9 +80,6 @@ pub enum Frame {
     Poll(FlightToken),
     /// A delivery ([`ReentrancyMark::delivery`]).
     Delivery(CacheId),
-    /// The end of a load, a computation or a reload, until all that belongs to it is over:
-    /// deliveries come after that.
-    Ending,
     /// The drop of the owner's future, before it was ready and before its flight ends. The
     /// destructors may use the key ([`cancels`]).
     Cancelling(FlightToken),

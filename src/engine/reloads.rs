@@ -89,7 +89,7 @@ impl<K, V> TypedReloads<K, V> {
     /// Starts a reload. The caller holds no guard and no lock. From now on, the drop of a reload
     /// that has not ended means that the next one comes after the retry delay.
     pub fn start(&self, mut reloading: Reloading) -> Option<Option<Entry<K, V>>> {
-        reloading.taken.next = Next::Later;
+        reloading.next = Next::Later;
         self.starter.get()?(reloading)
     }
 }
@@ -112,26 +112,8 @@ impl Drop for Place {
     }
 }
 
-/// What takes a trigger: a call or a read.
-#[derive(Clone, Copy, Debug)]
-pub enum TakenBy {
-    Call,
-    /// A read at this instant. It has found that the entry is stale since `seen`.
-    Read {
-        at: Timestamp,
-        seen: Timestamp,
-    },
-}
-
-/// The right to reload a node.
+/// The right to reload a node: a place, and the trigger that was taken.
 pub struct Reloading {
-    taken: TakenTrigger,
-    /// When a read found the entry stale. `None` if a call asked for the reload.
-    pub read_at: Option<Timestamp>,
-}
-
-/// The place of one reload, and the trigger that it has taken.
-struct TakenTrigger {
     /// Weak: a job that waits in an executor must not keep the cache alive.
     core: Weak<Core>,
     place: Option<Place>,
@@ -142,6 +124,8 @@ struct TakenTrigger {
     instant: Timestamp,
     retry: Nanos,
     next: Next,
+    /// When a read found the entry stale. `None` if a call asked for the reload.
+    pub read_at: Option<Timestamp>,
 }
 
 /// When a read may next trigger a reload of the node.
@@ -200,25 +184,29 @@ impl Reloads {
     }
 
     /// Takes a place, and then the node's trigger. A call takes the trigger at any time; a read
-    /// only if it still has the instant `seen`, and not while too many notices wait. The caller
-    /// has a count on the node, or a guard protects it.
-    pub fn take(&self, core: &plain::Arc<Core>, id: NodeId, by: TakenBy) -> Option<Reloading> {
+    /// that comes at `read_at` only if the entry is stale by then. Not while too many notices
+    /// wait. The caller has a count on the node, or a guard protects it.
+    pub fn take(
+        &self,
+        core: &plain::Arc<Core>,
+        id: NodeId,
+        read_at: Option<Timestamp>,
+    ) -> Option<Reloading> {
         let refresh = core.pool.refresh(id)?;
-        let read_at = match by {
-            TakenBy::Call => None,
-            TakenBy::Read { at, .. } => Some(at),
-        };
         // Back-pressure comes before a reload. It cannot come at the end of one, which may be on
         // the very thread that receives the notices.
         if self.is_held_back(core) {
             return None;
         }
         let place = self.place()?;
-        let instant = match by {
-            TakenBy::Call => refresh.take_any()?,
-            TakenBy::Read { seen, .. } => refresh.take(seen).then_some(seen)?,
+        let instant = match read_at {
+            None => refresh.take_any()?,
+            Some(at) => {
+                let seen = refresh.instant();
+                (seen <= at && refresh.take(seen)).then_some(seen)?
+            }
         };
-        let taken = TakenTrigger {
+        Some(Reloading {
             core: plain::Arc::downgrade(core),
             place: Some(place),
             waits: plain::Arc::clone(&self.waits),
@@ -226,8 +214,8 @@ impl Reloads {
             instant,
             retry: nanos(self.settings.retry),
             next: Next::Later,
-        };
-        Some(Reloading { read_at, taken })
+            read_at,
+        })
     }
 
     /// Takes the trigger of a living node if its soft deadline has passed, and notes the reload.
@@ -240,7 +228,7 @@ impl Reloads {
         if !core.ticker.has_passed(seen, coarse) {
             return false;
         }
-        match self.take(core, id, TakenBy::Read { at: core.ticker.now(), seen }) {
+        match self.take(core, id, Some(core.ticker.now())) {
             Some(reloading) => {
                 self.note(core, reloading);
                 true
@@ -254,7 +242,7 @@ impl Reloads {
     /// Leaves a reload to whoever [takes it](Self::next_noted) next. Until then its drop leaves the
     /// node as it was before.
     pub fn note(&self, core: &Core, mut reloading: Reloading) {
-        reloading.taken.next = Next::AsBefore;
+        reloading.next = Next::AsBefore;
         self.noted.lock().push_back(reloading);
         core.note_reloads(true);
     }
@@ -278,11 +266,8 @@ impl Reloads {
             Ended::Nothing => (Next::AsBefore, &self.places.completed),
             Ended::Overtaken => return reloading.end_with(Next::Now),
             Ended::Failed(reason) => {
-                // The clock may be the user's, and may be what has panicked.
-                let now = catch_user_panic(|| core.ticker.now());
-                let now = now.unwrap_or_else(|| reloading.taken_from());
                 let is_there = |id| core.pool.meta(id).deadline() != GONE;
-                self.failures.note(id, (reason, now), &is_there);
+                self.failures.note(id, (reason, core.ticker.now()), &is_there);
                 (Next::Later, &self.places.failed)
             }
         };
@@ -303,12 +288,7 @@ impl Reloads {
 
 impl Reloading {
     pub fn node(&self) -> &RawHandle {
-        self.taken.node.as_ref().expect("only the drop takes it")
-    }
-
-    /// The instant that the node's trigger had.
-    pub fn taken_from(&self) -> Timestamp {
-        self.taken.instant
+        self.node.as_ref().expect("only the drop takes it")
     }
 
     /// Leaves the reload to a later read, after the retry delay.
@@ -317,7 +297,7 @@ impl Reloading {
     }
 
     fn end_with(mut self, next: Next) {
-        self.taken.next = next;
+        self.next = next;
     }
 }
 
@@ -337,7 +317,7 @@ pub enum Ended {
     Failed(Option<NoValue>),
 }
 
-impl TakenTrigger {
+impl Reloading {
     /// Sets the node's trigger, unless that is done, or the cache is gone.
     fn restore(&self) {
         if self.next == Next::Settled || seeded("dropped-reloads-keep-the-trigger") {
@@ -358,7 +338,7 @@ impl TakenTrigger {
     }
 }
 
-impl Drop for TakenTrigger {
+impl Drop for Reloading {
     fn drop(&mut self) {
         self.restore();
         drop(self.place.take());
@@ -368,7 +348,7 @@ impl Drop for TakenTrigger {
         }
         match self.core.upgrade() {
             Some(core) => core.drop_caught(node),
-            None => _ = catch_user_panic(|| drop(node)),
+            None => drop(node),
         }
     }
 }

@@ -104,11 +104,10 @@ impl OwnLoads {
 
 impl Drop for OwnLoads {
     fn drop(&mut self) {
-        let keeps = !seeded("ended-loads-give-their-tokens-away");
-        // It outlives the mark: a flight that a waker begins must not get the token.
-        let _first = self.0.first().filter(|_| keeps).map(|own| own.flight.share());
-        let _mark = self.token().map(Frame::Flight).and_then(ReentrancyMark::push);
-        self.0.clear();
+        if seeded("ended-loads-give-their-tokens-away") {
+            self.0.reverse();
+        }
+        while self.0.pop().is_some() {}
     }
 }
 
@@ -130,27 +129,6 @@ fn position_of(
     let hash = spread(flight.key_node().meta().hash());
     let index = indices.find(hash, |&index| own.0[index].flight.is_of(flight))?;
     Some(own.0[*index].position)
-}
-
-/// The loads of this call, whose owner's code runs on this thread until they land.
-struct EnteredLoads {
-    own: OwnLoads,
-    mark: Option<ReentrancyMark>,
-}
-
-impl EnteredLoads {
-    fn new(own: OwnLoads) -> Self {
-        let mark = own.token().map(Frame::Flight).and_then(ReentrancyMark::push);
-        Self { own, mark }
-    }
-
-    /// Takes out a load that lands next, with its key's position. The first load, whose token the
-    /// mark has, comes last, and takes the mark along.
-    fn pop(&mut self) -> Option<(usize, EnteredFlight)> {
-        let Own { position, flight } = self.own.0.pop()?;
-        let mark = if self.own.is_empty() { self.mark.take() } else { None };
-        Some((position, flight.enter_by(mark)))
-    }
 }
 
 /// Runs code on behalf of the owner of these loads, as one poll of it.
@@ -324,7 +302,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         E: Send + Sync + 'static,
         I: IntoIterator<Item = (K, Result<Loaded<V>, E>)>,
     {
-        let mut own = EnteredLoads::new(own);
+        let mut own = own;
+        let mark = own.token().map(Frame::Flight).and_then(ReentrancyMark::push);
         let LoadedMany { pairs, absent } = match made {
             Ok(made) => made,
             Err(error) => {
@@ -337,12 +316,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         // The iterator may be lazy: its code is the loader's.
         let mut made = self.made_by_key(pairs);
         timer.stop(&if made.has_failed() { Err(()) } else { Ok(()) });
-        while let Some((position, flight)) = own.pop() {
+        while let Some(Own { position, flight }) = own.0.pop() {
+            let flight = flight.enter_by(None);
             if let Some(error) = self.land_one(wanted, position, flight, &mut made, absent.as_ref())
             {
                 failed.note(position, error);
             }
         }
+        drop(mark);
         Some(made.into_unasked())
     }
 

@@ -6,7 +6,7 @@ use crate::engine::core::Core;
 use crate::engine::failures::Failed;
 use crate::engine::read::NodeRef;
 use crate::engine::reentrancy::{self, Frame, ReentrancyMark};
-use crate::engine::reloads::{Reloading, TakenBy};
+use crate::engine::reloads::Reloading;
 use crate::entry::Entry;
 use crate::executor::Job;
 use crate::links::NodeId;
@@ -61,7 +61,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// is under way, or too many are.
     pub fn refresh_node(&self, node: &Handle<K, V>) -> bool {
         let Some(reloads) = &self.reloads else { return false };
-        let Some(reloading) = reloads.take(&self.core, node.id(), TakenBy::Call) else {
+        let Some(reloading) = reloads.take(&self.core, node.id(), None) else {
             return false;
         };
         reloads.note(&self.core, reloading);

@@ -4,7 +4,6 @@ use super::drive::{as_task, drive};
 use super::exchange::{Exchange, Parts};
 use crate::compute::{CompResult, Op};
 use crate::engine::Engine;
-use crate::engine::reentrancy::{Frame, ReentrancyMark};
 use crate::entry::Entry;
 use crate::primitives::seeded;
 use std::future::{Future, poll_fn};
@@ -44,25 +43,25 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
                 let answer = future.poll(context).map(&op_of);
                 answer.map(|op| op.map_err(|error| failed = Some(error)).ok())
             };
-            exchange.poll(asking, decide, context).map(|(result, ending)| {
-                parts.end(ending);
+            exchange.poll(asking, decide, context).map(|result| {
+                parts.operation.set(None);
+                parts.user.set(None);
                 result.ok_or_else(|| failed.expect("without operation, an error"))
             })
         })
         .await;
         self.core.after_computation();
-        // The future's polls may have deferred deliveries on another thread.
         as_task(|| self.after_write());
         result
     }
 
     /// [`compute_async`](Self::compute_async), which asks for the operation. `None` if there is
-    /// none, since there was an error. Deliveries wait until the caller has dropped the mark.
+    /// none, since there was an error.
     async fn compute_asking(
         &self,
         key: K,
         exchange: &Exchange<Option<Entry<K, V>>, Option<Op<V>>>,
-    ) -> (Option<CompResult<K, V>>, Option<ReentrancyMark>) {
+    ) -> Option<CompResult<K, V>> {
         // Dropped after the flight, also when the task is cancelled: these may be the last counts
         // on the old entry.
         let (mut looked, mut asked);
@@ -79,21 +78,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
             let _mark = flight.mark_poll();
             looked = self.look(hash, draft.key());
         }
-        let Some(op) = exchange.ask(flight.token(), looked.entry.clone()).await else {
-            let ending = ReentrancyMark::push(Frame::Ending);
-            drop(flight);
-            // As below.
-            drop((draft, looked, asked));
-            return (None, ending);
-        };
-        let ending = ReentrancyMark::push(Frame::Ending);
+        let op = exchange.ask(flight.token(), looked.entry.clone()).await?;
         let flight = Some(flight.enter()).filter(|_| !seeded("tasks-act-without-their-flight"));
         let result = self.act(draft.attach(&self.pool), &mut looked, op, &mut asked);
         if let Some(flight) = flight {
             flight.land();
         }
-        // Before the result is the return value: a panic of their destructors would leak it.
-        drop((looked, asked));
-        (Some(result), ending)
+        Some(result)
     }
 }

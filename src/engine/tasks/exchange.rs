@@ -127,8 +127,8 @@ impl<A, O: Future, F: Future> Parts<'_, (), A, O, F> {
                 &mut |_, context: &mut Context<'_>| user.as_mut().poll(context).map(&answer_of);
             let poll = self.exchange.poll(operation, poll_user, context);
             if poll.is_ready() {
-                // Before the output is the return value: a panic of the destructor would leak it.
-                self.end(ReentrancyMark::push(Frame::Ending));
+                self.operation.set(None);
+                self.user.set(None);
             }
             poll
         })
@@ -136,46 +136,20 @@ impl<A, O: Future, F: Future> Parts<'_, (), A, O, F> {
     }
 }
 
-impl<Q, A, O, F> Parts<'_, Q, A, O, F> {
-    /// Drops the parts of an operation that has ended. Deliveries come last: a listener may wait
-    /// for what the user's future holds.
-    pub fn end(&mut self, ending: Option<ReentrancyMark>) {
-        self.operation.set(None);
-        self.user.set(None);
-        drop(ending);
-    }
-}
-
 impl<Q, A, O, F> Drop for Parts<'_, Q, A, O, F> {
     /// The operation has ended, or the task was cancelled, or the user's future has panicked. The
     /// user's future is dropped first: when its flight lands, the next load or computation of the
-    /// key begins. Deliveries come last, as above.
+    /// key begins.
     fn drop(&mut self) {
-        if self.operation.is_none() {
-            return;
+        if let Some(flight) = self.exchange.flight().filter(|_| self.operation.is_some()) {
+            // Without the mark, a destructor that uses the key would wait for the flight.
+            let mark = ReentrancyMark::push(Frame::Cancelling(flight));
+            if mark.is_none() || seeded("cancelled-flights-land-first") {
+                self.operation.set(None);
+            }
+            self.user.set(None);
         }
-        let mut operation = Landing(self.operation.as_mut());
-        let flight = self.exchange.flight();
-        // Popped before the flight ends: another one may get its token then.
-        let mark = ReentrancyMark::push(flight.map_or(Frame::Ending, Frame::Cancelling));
-        let mark = mark.filter(|_| !seeded("cancelled-loads-deliver-first"));
-        // Without the mark, a destructor that uses the key would wait for the flight.
-        if flight.is_none() || mark.is_none() || seeded("cancelled-flights-land-first") {
-            operation.0.set(None);
-        }
-        self.user.set(None);
-    }
-}
-
-/// Drops an operation at the end of a scope, also if a destructor panics in it.
-struct Landing<'a, O>(Pin<&'a mut Option<O>>);
-
-impl<O> Drop for Landing<'_, O> {
-    fn drop(&mut self) {
-        if self.0.is_some() {
-            let _ending = ReentrancyMark::push(Frame::Ending);
-            self.0.set(None);
-        }
+        self.operation.set(None);
     }
 }
 

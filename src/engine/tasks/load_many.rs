@@ -35,12 +35,12 @@ impl<F> Drop for Round<F> {
     /// [`Parts`](super::exchange::Parts).
     fn drop(&mut self) {
         let mut own = self.own.take();
-        // Popped before the loads end.
-        let mark = ReentrancyMark::push(own.token().map_or(Frame::Ending, Frame::Cancelling));
+        let mark = own.token().map(Frame::Cancelling).and_then(ReentrancyMark::push);
         if mark.is_none() || seeded("cancelled-rounds-land-first") {
             drop(own.take());
         }
         self.loading = None;
+        drop(mark);
     }
 }
 
