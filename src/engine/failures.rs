@@ -29,12 +29,10 @@ pub struct Failed {
 struct Table {
     records: HashMap<NodeId, Failed>,
     next_cleaning: usize,
-    /// Records to be dropped where errors may be: their destructors are the user's.
-    discarded: Vec<Failed>,
 }
 
 /// Drops errors. Their destructors are the user's, and neither a reader nor an executor has called
-/// that code. So a panic ends here, and keeps no other from being dropped.
+/// that code. So a panic ends here.
 fn drop_errors(failed: impl IntoIterator<Item = Failed>) {
     for failed in failed {
         catch_user_panic(|| drop(failed));
@@ -60,7 +58,7 @@ impl Failures {
         is_there: &dyn Fn(NodeId) -> bool,
     ) {
         let mut table = self.table.lock();
-        let mut gone = std::mem::take(&mut table.discarded);
+        let mut gone = Vec::new();
         if table.records.len() >= table.next_cleaning {
             gone.extend(table.records.extract_if(|&id, _| !is_there(id)).map(|(_, it)| it));
             table.next_cleaning = (2 * table.records.len()).max(FIRST_CLEANING);
@@ -74,11 +72,8 @@ impl Failures {
 
     /// Drops all records.
     pub fn end(&self) {
-        let mut table = self.table.lock();
-        let gone = std::mem::take(&mut table.discarded);
-        let records = std::mem::take(&mut table.records);
-        drop(table);
-        drop_errors(gone.into_iter().chain(records.into_values()));
+        let records = std::mem::take(&mut self.table.lock().records);
+        drop_errors(records.into_values());
     }
 
     /// The failure of the node's last reload. The caller has a count on the node, or a guard
@@ -97,12 +92,8 @@ impl Failures {
 
     /// Forgets the failures of the node that had this id before.
     pub fn begin_life(&self, id: NodeId) {
-        if self.len.load(Relaxed) == 0 || seeded("failures-outlive-their-nodes") {
-            return;
-        }
-        if let Some(failed) = self.take(id) {
-            // The caller has a guard.
-            self.table.lock().discarded.push(failed);
+        if !seeded("failures-outlive-their-nodes") {
+            self.forget(id);
         }
     }
 
@@ -151,7 +142,7 @@ mod tests {
         failures.begin_life(id);
         assert_eq!(times(), None);
         failures.note(id, (None, NOW), &|_| true);
-        assert_eq!((times(), failures.table.lock().discarded.len()), (Some(1), 0));
+        assert_eq!(times(), Some(1));
         failures.forget(id);
         assert_eq!(times(), None);
     }

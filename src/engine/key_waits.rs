@@ -17,6 +17,7 @@ use crate::primitives::atomic::{
     Ordering::{Acquire, Relaxed, Release, SeqCst},
     fence,
 };
+use crate::primitives::guarded::GuardedU32;
 use crate::primitives::{Mutex, plain::Arc, seeded};
 use crate::waiters::Waiters;
 use std::collections::HashMap;
@@ -27,20 +28,16 @@ use std::time::{Duration, Instant};
 struct Gate {
     /// How often they were woken.
     wakes: AtomicU64,
+    /// How many they are. The table's lock orders it.
+    count: GuardedU32,
     waiters: Waiters,
-}
-
-/// A gate, and how many wait at it.
-struct Used {
-    gate: Arc<Gate>,
-    by: usize,
 }
 
 /// See the [module](self).
 #[derive(Default)]
 pub struct KeyWaits {
     waiting: AtomicUsize,
-    gates: Mutex<HashMap<u32, Used>>,
+    gates: Mutex<HashMap<u32, Arc<Gate>>>,
 }
 
 impl KeyWaits {
@@ -48,12 +45,11 @@ impl KeyWaits {
     pub fn on(&self, hash: Hash32) -> KeyWait<'_> {
         let mut gates = self.gates.lock();
         self.waiting.fetch_add(1, Relaxed);
-        let used = gates.entry(hash.raw()).or_insert_with(|| Used {
-            gate: Arc::new(Gate { wakes: AtomicU64::new(0), waiters: Waiters::new() }),
-            by: 0,
-        });
-        used.by += 1;
-        let gate = Arc::clone(&used.gate);
+        let gate = Arc::clone(gates.entry(hash.raw()).or_insert_with(|| {
+            let (wakes, count) = (AtomicU64::new(0), GuardedU32::new(0));
+            Arc::new(Gate { wakes, count, waiters: Waiters::new() })
+        }));
+        gate.count.fetch_add(1, Relaxed);
         drop(gates);
         // Partner: the fence in `wake`.
         fence(SeqCst);
@@ -68,7 +64,7 @@ impl KeyWaits {
         if self.waiting.load(Relaxed) == 0 || seeded("key-waits-are-not-woken") {
             return;
         }
-        let gate = self.gates.lock().get(&hash.raw()).map(|used| Arc::clone(&used.gate));
+        let gate = self.gates.lock().get(&hash.raw()).cloned();
         if let Some(gate) = gate {
             gate.wakes.fetch_add(1, Release);
             // A waker may run its task at once.
@@ -121,11 +117,8 @@ impl Drop for KeyWait<'_> {
     fn drop(&mut self) {
         let mut gates = self.waits.gates.lock();
         self.waits.waiting.fetch_sub(1, Relaxed);
-        if let Some(used) = gates.get_mut(&self.hash.raw()) {
-            used.by -= 1;
-            if used.by == 0 {
-                gates.remove(&self.hash.raw());
-            }
+        if self.gate.count.fetch_sub(1, Relaxed) == 1 {
+            gates.remove(&self.hash.raw());
         }
     }
 }

@@ -32,8 +32,9 @@ use std::ptr::NonNull;
 
 /// A cache that delivers in a job of its executor.
 pub trait Deliver: Send + Sync {
-    /// Delivers notifications, drops reclaimed values, and hands noted reloads on.
-    fn deliver_job(&self, running: Running);
+    /// Delivers notifications and drops reclaimed values. If it `hands_on`, first hands noted
+    /// reloads on.
+    fn deliver_job(&self, running: Running, hands_on: bool);
 }
 
 /// Tells caches apart, as long as they exist.

@@ -98,6 +98,14 @@ impl Core {
         self.notices.note_reloads(wait);
     }
 
+    /// At the end of an operation: has the next one come if this one has left reloads.
+    pub fn leave_noted_reloads(&self) {
+        if self.has_noted_reloads() {
+            self.require_pass();
+            self.wake_scheduler();
+        }
+    }
+
     pub fn has_noted_reloads(&self) -> bool {
         self.notices.has_noted_reloads()
     }

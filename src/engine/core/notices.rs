@@ -193,7 +193,7 @@ impl Notices {
     pub fn submit_deliveries_elsewhere(&self) {
         if self.has_work()
             && let Some(ticket) = self.handoff.request()
-            && let Some(job) = self.job(ticket)
+            && let Some(job) = self.job(ticket, true)
         {
             match &self.caller_of_own {
                 Some(caller) => self.executor.execute_by(caller, job),
@@ -203,18 +203,18 @@ impl Notices {
     }
 
     pub fn submit(&self, ticket: Ticket) {
-        if let Some(job) = self.job(ticket) {
+        if let Some(job) = self.job(ticket, false) {
             self.executor.execute(job);
         }
     }
 
-    fn job(&self, ticket: Ticket) -> Option<Job> {
+    fn job(&self, ticket: Ticket, hands_on: bool) -> Option<Job> {
         let client = self.client.get().cloned()?;
         Some(Box::new(move || {
             let running = ticket.begin();
             // This may be the last handle. Then the cache ends here.
             if let Some(client) = client.upgrade() {
-                client.deliver_job(running);
+                client.deliver_job(running, hands_on);
             }
         }))
     }

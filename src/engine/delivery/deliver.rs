@@ -19,9 +19,11 @@ where
     V: Send + Sync + 'static,
     S: Send + Sync + 'static,
 {
-    fn deliver_job(&self, mut running: Running) {
+    fn deliver_job(&self, mut running: Running, hands_on: bool) {
         let core = &self.core;
-        core.drop_caught(self.hand_reloads_on());
+        if hands_on {
+            core.drop_caught(self.hand_reloads_on());
+        }
         loop {
             if !self.deliver_at_most(DeliveryBudget::JOB) {
                 // The executor has run this job at once, inside a callback, a flight or a delivery
@@ -58,12 +60,12 @@ impl<K, V, S> Engine<K, V, S> {
     pub fn after_own_read(&self) -> Option<Vec<Entry<K, V>>> {
         let core = &self.core;
         // Handed on first: the executor need not wait for what this thread does next.
-        let handed = self.hand_reloads_on();
+        let made = self.hand_reloads_on();
         core.try_pass(Budget::of_reader());
         core.hasten_grace_a_little();
         self.deliver_as_caller();
         core.leave_noted_reloads();
-        handed.made
+        made
     }
 
     /// Runs the caller's share of the maintenance, after a write.
@@ -81,12 +83,11 @@ impl<K, V, S> Engine<K, V, S> {
         }
     }
 
-    /// [`after_write`](Self::after_write) without back-pressure, for reloads: they may run inside a
-    /// read, which waits for no other thread.
+    /// [`after_write`](Self::after_write) without back-pressure, for reloads: their thread may be
+    /// the one that receives.
     #[inline]
     pub fn maintain_after_write(&self) {
         let core = &self.core;
-        let handed = core.notices.has_noted_reloads().then(|| self.hand_reloads_on());
         if core.is_pass_required() {
             core.try_pass(Budget::of_writer());
             core.make_owed_room(&|notice| self.deliver(notice));
@@ -94,9 +95,9 @@ impl<K, V, S> Engine<K, V, S> {
         if core.notices.has_deliveries() {
             self.deliver_as_caller();
         }
-        if handed.is_some() {
+        if core.notices.has_noted_reloads() {
+            core.drop_caught(self.hand_reloads_on());
             core.leave_noted_reloads();
-            core.drop_caught(handed);
         }
     }
 

@@ -7,4 +7,3 @@ mod request;
 mod waiting;
 
 pub use reload::Answer;
-pub use request::MadeInTime;

@@ -2,7 +2,6 @@
 
 use crate::clock::Timestamp;
 use crate::engine::Engine;
-use crate::engine::core::Core;
 use crate::engine::failures::Failed;
 use crate::engine::read::NodeRef;
 use crate::engine::reentrancy::{self, Frame, ReentrancyMark};
@@ -13,7 +12,7 @@ use crate::links::NodeId;
 use crate::loaded::{LoaderResult, Reason};
 use crate::loader::ReloadFailure;
 use crate::pool::Handle;
-use crate::primitives::{catch_user_panic, plain, seeded};
+use crate::primitives::{Mutex, catch_user_panic, plain, seeded};
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, Weak};
@@ -32,29 +31,27 @@ impl<K, V, S> Engine<K, V, S> {
     }
 
     /// Hands the reloads that were noted to the executor, unless this thread is where none may
-    /// begin; then the next operation does, or the scheduler.
+    /// begin; then the next operation does, or the scheduler. `None` if no reload has ended when it
+    /// was handed over. Otherwise what those have made that have: of an executor that runs jobs at
+    /// once.
     ///
     /// A loader may have others noted. So a chain of loaders that read each other's keys does not
-    /// grow the stack, and ends after as many reloads as may be under way: while the result of this
-    /// is kept, its thread hands no other reloads on.
+    /// grow the stack, and ends after as many reloads as may be under way.
     #[cold]
-    pub fn hand_reloads_on(&self) -> HandedOn<K, V> {
-        let mut handed = HandedOn { made: None, mark: None };
-        let noted = self.core.has_noted_reloads();
-        let Some(reloads) = self.reloads.as_ref().filter(|_| noted) else { return handed };
-        if reentrancy::may_reload() || seeded("reloads-run-where-they-are-found") {
-            handed.mark = ReentrancyMark::handing_on();
-        }
-        if handed.mark.is_none() {
-            return handed;
-        }
-        for _ in 0..reloads.settings.limit {
-            let Some(reloading) = reloads.next_noted(&self.core) else { break };
-            if let Some(ended) = reloads.start(reloading) {
-                handed.made.get_or_insert_with(Vec::new).extend(ended);
+    pub fn hand_reloads_on(&self) -> Option<Vec<Entry<K, V>>> {
+        let may_reload = reentrancy::may_reload() || seeded("reloads-run-where-they-are-found");
+        let may_begin = may_reload && self.core.has_noted_reloads();
+        let mark = may_begin.then(ReentrancyMark::handing_on).flatten();
+        let mut made = None;
+        if let Some(reloads) = self.reloads.as_ref().filter(|_| mark.is_some()) {
+            for _ in 0..reloads.settings.limit {
+                let Some(reloading) = reloads.next_noted(&self.core) else { break };
+                if let Some(ended) = reloads.start(reloading) {
+                    made.get_or_insert_with(Vec::new).extend(ended);
+                }
             }
         }
-        handed
+        made
     }
 
     /// Has a node reloaded, stale or not. Returns whether this call has begun a reload: not if one
@@ -97,16 +94,16 @@ where
         let engine = Arc::downgrade(self);
         reloads.set_starter(Box::new(move |reloading: Reloading| {
             let core = engine.upgrade().map(|engine| plain::Arc::clone(&engine.core))?;
-            let (executed, outcome) = (Weak::clone(&engine), MadeInTime::new());
-            let told = outcome.clone();
+            let (executed, outcome) = (Weak::clone(&engine), Arc::new(Mutex::new(None)));
+            let told = Arc::clone(&outcome);
             let reload = move || {
                 // If the cache is gone, nobody needs the value.
                 if let Some(engine) = executed.upgrade() {
-                    told.tell(&engine, engine.reload(reloading));
+                    *told.lock() = Some(engine.reload(reloading));
                 }
             };
             core.execute_reload(caught(reload));
-            outcome.take()
+            outcome.lock().take()
         }));
     }
 
@@ -164,57 +161,5 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         };
         let error = reason.as_ref().and_then(<Arc<E> as Reason>::adopt);
         Some(ReloadFailure { error, at: self.core.ticker.instant_of(at), times })
-    }
-}
-
-impl Core {
-    /// At the end of an operation: has the next one come here if it has left reloads.
-    pub fn leave_noted_reloads(&self) {
-        if self.has_noted_reloads() {
-            self.require_pass();
-            self.wake_scheduler();
-        }
-    }
-}
-
-/// The reloads that an operation has handed on.
-pub struct HandedOn<K, V> {
-    /// `None` if none has ended by then. Otherwise the entries that those have made that have: of
-    /// an executor that runs jobs at once.
-    pub made: Option<Vec<Entry<K, V>>>,
-    mark: Option<ReentrancyMark>,
-}
-
-/// Where a reload leaves what it has made, for the call that has handed it on and looks here once.
-/// `None` before the reload's end.
-pub struct MadeInTime<K, V>(plain::Arc<plain::Mutex<Option<Option<Entry<K, V>>>>>);
-
-impl<K, V> Clone for MadeInTime<K, V> {
-    fn clone(&self) -> Self {
-        Self(plain::Arc::clone(&self.0))
-    }
-}
-
-impl<K, V> MadeInTime<K, V> {
-    pub fn new() -> Self {
-        Self(plain::Arc::default())
-    }
-
-    fn place(&self) -> plain::MutexGuard<'_, Option<Option<Entry<K, V>>>> {
-        self.0.lock().unwrap_or_else(plain::PoisonError::into_inner)
-    }
-
-    /// The reload has ended.
-    pub fn tell<S>(&self, engine: &Engine<K, V, S>, made: Option<Entry<K, V>>) {
-        // A count of 1 is final: that call has looked.
-        if plain::Arc::strong_count(&self.0) > 1 {
-            *self.place() = Some(made);
-        } else {
-            engine.core.drop_caught(made);
-        }
-    }
-
-    pub fn take(&self) -> Option<Option<Entry<K, V>>> {
-        self.place().take()
     }
 }

@@ -14,9 +14,7 @@ use crate::flight::cell::{FlightCell, Follow, Leader, Outcome};
 use crate::loaded::LoadedMany;
 use crate::loader::AnyAsyncLoader;
 use crate::pool::OwnedDraft;
-use crate::primitives::plain::{Mutex, PoisonError};
-use crate::primitives::{self, catch_user_panic};
-use std::any::Any;
+use crate::primitives::{Mutex, catch_user_panic};
 use std::convert::identity;
 use std::future::{Future, poll_fn};
 use std::hash::{BuildHasher, Hash};
@@ -47,44 +45,22 @@ pub async fn turns<T>(work: impl Future<Output = T>) -> T {
     .await
 }
 
-/// What a task has made for the call that has begun it: the result, or the payload of a panic.
-type Made<T> = Arc<Mutex<Option<Result<T, Box<dyn Any + Send>>>>>;
-
-/// The end of a task, as the call that has begun it sees it.
-struct Begins<T> {
-    task: primitives::Arc<FlightCell<()>>,
-    made: Made<T>,
-}
-
-impl<T> Begins<T> {
-    /// What the task has made; `None` if the executor has dropped it. A panic of the loader goes on
-    /// in this call.
-    async fn end(self) -> Option<T> {
-        match Follow::new(self.task).await {
-            Outcome::Abandoned => None,
-            Outcome::Done(()) => {
-                let made = self.made.lock().unwrap_or_else(PoisonError::into_inner).take();
-                made.map(|made| made.unwrap_or_else(|payload| resume_unwind(payload)))
-            }
-        }
-    }
-}
-
 impl<K, V, S> Engine<K, V, S>
 where
     K: Hash + Eq + Clone + Send + Sync + 'static,
     V: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
-    /// Has the executor run a future. If it drops or refuses it, the caller sees that.
-    fn begin_task<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = T> + Send + 'static,
-    ) -> Begins<T> {
+    /// Has the executor run a future. Returns what it makes; `None` if the executor drops or refuses
+    /// it. A panic of it goes on in this call.
+    fn begin_task<T, W>(&self, work: W) -> impl Future<Output = Option<T>> + use<K, V, S, T, W>
+    where
+        T: Send + 'static,
+        W: Future<Output = T> + Send + 'static,
+    {
         let mut leader = Leader::of(FlightCell::new());
-        let begins =
-            Begins { task: primitives::Arc::clone(leader.flight()), made: Made::default() };
-        let made = Arc::clone(&begins.made);
+        let (end, result) = (Follow::new(leader.flight().clone()), Arc::new(Mutex::new(None)));
+        let made = Arc::clone(&result);
         let task = async move {
             let outcome = {
                 let mut work = pin!(work);
@@ -94,12 +70,16 @@ where
                 })
                 .await
             };
-            *made.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+            *made.lock() = Some(outcome);
             leader.complete(|| ());
         };
         // The executor may be the user's, and panic: then it has dropped the task.
         catch_user_panic(|| self.core.spawn(Box::pin(turns(task))));
-        begins
+        async move {
+            let _ended: Outcome<()> = end.await;
+            let made = result.lock().take();
+            made.map(|made| made.unwrap_or_else(|payload| resume_unwind(payload)))
+        }
     }
 
     /// Loads a key without an entry. The loader runs in a task of the executor, or if that is
@@ -143,7 +123,7 @@ where
                 Ok(Begun::Ended(loaded)) => return Some(loaded),
                 Ok(Begun::Leading(flight)) => {
                     let begins = self.begin_load_task((flight, draft, None), loader);
-                    return match until(pin!(begins.end()), brought).await {
+                    return match until(pin!(begins), brought).await {
                         Some(made) => made.flatten(),
                         None => self.peek_entry(hash, key).map(Ok),
                     };
@@ -185,7 +165,7 @@ where
         &self,
         (flight, draft, place): (FlightGuard, OwnedDraft<K, V>, Option<Place>),
         loader: &Arc<dyn AnyAsyncLoader<K, V, E>>,
-    ) -> Begins<Option<Result<Entry<K, V>, Arc<E>>>> {
+    ) -> impl Future<Output = Option<Option<Result<Entry<K, V>, Arc<E>>>>> + use<K, V, S, E> {
         // A task that waits must not keep the cache: the executor may be the cache's own.
         let (engine, loader) = (self.for_a_job(), Arc::clone(loader));
         self.begin_task(async move {
@@ -224,7 +204,7 @@ where
             let engine = engine.upgrade()?;
             Some(engine.load_wanted_by(wanted, &*stored).await)
         });
-        if let Some(Some(loaded)) = begins.end().await {
+        if let Some(Some(loaded)) = begins.await {
             return loaded;
         }
         let wanted = as_task(|| again.into_iter().map(|key| self.want(key)).collect());

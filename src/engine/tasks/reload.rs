@@ -5,12 +5,12 @@ use super::exchange::{Exchange, Parts};
 use super::executed::turns;
 use crate::engine::Engine;
 use crate::engine::loads::LoadTimer;
-use crate::engine::refresh::{Answer, MadeInTime};
+use crate::engine::refresh::Answer;
 use crate::engine::reloads::Reloading;
 use crate::entry::Entry;
 use crate::loaded::NoValue;
 use crate::loader::{AnyAsyncLoader, AsyncAnswer, Reloaded};
-use crate::primitives::catch_user_panic;
+use crate::primitives::{Mutex, catch_user_panic};
 use std::convert::identity;
 use std::future::poll_fn;
 use std::hash::{BuildHasher, Hash};
@@ -82,17 +82,17 @@ where
         reloads.set_starter(Box::new(move |reloading: Reloading| {
             let core = engine.upgrade().map(|engine| Arc::clone(&engine.core))?;
             let (engine, loader) = (Weak::clone(&engine), Arc::clone(&loader));
-            let outcome = MadeInTime::new();
-            let told = outcome.clone();
+            let outcome = Arc::new(Mutex::new(None));
+            let told = Arc::clone(&outcome);
             // The task keeps the cache while its loader works, as a caller's load does. A job that
             // waits keeps nothing: the executor may be the cache's own.
             let reload = async move {
                 let Some(engine) = engine.upgrade() else { return };
                 let made = engine.reload_async(reloading, &*loader).await;
-                told.tell(&engine, made);
+                *told.lock() = Some(made);
             };
             core.spawn(Box::pin(turns(reload)));
-            outcome.take()
+            outcome.lock().take()
         }));
     }
 }
