@@ -3,6 +3,7 @@
 //! * [`scheduled`]: caches that the background thread tends.
 //! * [`deliverers`]: which threads run the listener and the destructors of removed values.
 //! * [`system_clock`]: deadlines by the system's clock.
+//! * [`reloads`]: reloads on the workers of the process.
 //!
 //! These tests hold views for a second, which holds back the reclamation of the whole process, or
 //! stop the scheduler's thread, which all caches share. Other tests could take that for a fault, so
@@ -13,5 +14,6 @@
 mod common;
 
 mod deliverers;
+mod reloads;
 mod scheduled;
 mod system_clock;

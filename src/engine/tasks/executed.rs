@@ -51,8 +51,8 @@ where
     V: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
-    /// Has the executor run a future. Returns what it makes; `None` if the executor drops or refuses
-    /// it. A panic of it goes on in this call.
+    /// Has the executor run a future. Returns what it makes; `None` if the executor drops or
+    /// refuses it. A panic of it goes on in this call.
     fn begin_task<T, W>(&self, work: W) -> impl Future<Output = Option<T>> + use<K, V, S, T, W>
     where
         T: Send + 'static,

@@ -1,7 +1,7 @@
 //! Time limits of a load: past the soft one the stale value, past the hard one an error, and the
 //! load goes on.
 
-use super::bench::{HARD, SOFT, Shared, bench};
+use super::bench::{Bench, HARD, SOFT, Shared, bench};
 use crate::common::audited::{LoadingAudited, loading_audited};
 use crate::common::{HANG, SECOND, panic_of, watched};
 use cortado::{Cache, Job, LoadError, LoadLimits, ManualClock};
@@ -42,6 +42,43 @@ fn a_wait_ends_with_the_reload_that_a_write_has_overtaken() {
             b.jobs.run();
             assert_eq!(waiting.join().unwrap(), Ok(50));
         });
+    });
+}
+
+/// However long the executor's queue is.
+#[test]
+fn a_thread_that_waits_sees_what_others_insert() {
+    type Wait = fn(&Bench) -> u32;
+    let waits: [Wait; 2] =
+        [|b| b.cache.get_within(&7, AMPLE).unwrap(), |b| b.cache.reload(&7).unwrap()];
+    watched(move |watch| {
+        for (case, wait) in waits.into_iter().enumerate() {
+            watch.begin(format!("a wait beside an insert, {case}"));
+            let b = bench(|builder| builder);
+            b.trigger();
+            thread::scope(|scope| {
+                let waiting = scope.spawn(|| wait(&b));
+                // Whether it waits by now or not.
+                b.cache.insert(7, 50);
+                assert_eq!(waiting.join().unwrap(), 50);
+            });
+            b.jobs.run();
+        }
+    });
+}
+
+/// An executor that drops its jobs, as one on a runtime that has ended: no call waits without end.
+#[test]
+fn an_executor_that_drops_jobs_keeps_no_caller_waiting() {
+    watched(|watch| {
+        watch.begin("an executor that drops jobs".to_owned());
+        let b = bench(|builder| builder.executor(drop::<Job>));
+        let endless = LoadLimits { soft: Duration::MAX, hard: Duration::MAX };
+        assert_eq!(b.cache.get_within(&7, endless), Ok(1));
+        b.advance(SOFT.as_secs());
+        assert_eq!(b.cache.get_within(&7, endless), Ok(1));
+        assert_eq!((b.cache.reload(&7), b.cache.reload(&8)), (Ok(1), Ok(2)));
+        assert_eq!((b.pending(), b.cache.stats().reload_failures), (0, 0));
     });
 }
 

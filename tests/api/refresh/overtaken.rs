@@ -1,7 +1,7 @@
 //! A reload that begins after its entry was replaced, and the reload of the new entry.
 
 use super::bench::{HARD, Jobs, SOFT, bench};
-use crate::common::audited::{audited, loading_audited, tasks_loading_audited};
+use crate::common::audited::{loading_audited, tasks_loading_audited};
 use cortado::{Cache, Clock, Job, Loaded, Loader, Reloaded, future};
 use pollster::block_on;
 use std::hash::{Hash, Hasher};
