@@ -58,8 +58,11 @@ fn a_thread_that_waits_sees_what_others_insert() {
             b.trigger();
             thread::scope(|scope| {
                 let waiting = scope.spawn(|| wait(&b));
-                // Whether it waits by now or not.
-                b.cache.insert(7, 50);
+                // It may not wait yet.
+                while !waiting.is_finished() {
+                    b.cache.insert(7, 50);
+                    thread::yield_now();
+                }
                 assert_eq!(waiting.join().unwrap(), 50);
             });
             b.jobs.run();
