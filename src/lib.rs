@@ -106,6 +106,18 @@
 //! loads [`Cache::get_many_within`], for guards the limit of [`Cache::get_value_or_guard`]; a
 //! [`LoadingCache`] has [`get_within`](LoadingCache::get_within).
 //!
+//! # Code that breaks
+//!
+//! A panic of hash, equality, weigher, hook, condition, loader or computation reaches its caller,
+//! and the cache is as before; of a reload it is counted, and
+//! [`last_failure`](LoadingCache::last_failure) shows it. A panic of a listener or job is caught
+//! and counted. A panic of a destructor, waker or clock is memory-safe and deadlocks nothing; it
+//! may leak values or stop one delivery; a second one while one unwinds may abort.
+//!
+//! Inside a listener, an operation on another cache delivers that cache's notices before it
+//! returns, as anywhere; deliveries of one cache do not nest. Inside a hook, load or computation,
+//! what it causes is left to the next operation on that cache, or to its scheduler.
+//!
 //! # Time
 //!
 //! An entry has one deadline. The earliest of these sets it:

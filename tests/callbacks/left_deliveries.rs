@@ -218,3 +218,50 @@ fn the_listener_of_a_cancelled_bulk_load_may_load_its_keys() {
         }
     });
 }
+
+/// A listener of one cache writes the other, whose listener writes the first. What is caused in the
+/// other one is told before that write returns; deliveries of one cache do not nest.
+#[test]
+fn listeners_of_two_caches_may_write_each_others() {
+    must_end(|| {
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let second: Arc<OnceLock<Cache<u64, u64>>> = Arc::default();
+        let first: Arc<OnceLock<Cache<u64, u64>>> = Arc::default();
+        let (logs, writes) = (Arc::clone(&log), Arc::clone(&second));
+        let of_first = move |removed: Removed<u64, u64>| {
+            logs.lock().unwrap().push(("first begins", *removed.value()));
+            writes.get().unwrap().insert(1, removed.value() + 10);
+            logs.lock().unwrap().push(("first ends", *removed.value()));
+        };
+        let (logs, writes) = (Arc::clone(&log), Arc::clone(&first));
+        let of_second = move |removed: Removed<u64, u64>| {
+            logs.lock().unwrap().push(("second", *removed.value()));
+            if *removed.value() < 20 {
+                writes.get().unwrap().insert(1, removed.value() + 100);
+            }
+        };
+        let one = audited(Cache::builder().removal_listener(of_first).build());
+        let other = audited(Cache::builder().removal_listener(of_second).build());
+        assert!(first.set(one.clone()).is_ok() && second.set(other.clone()).is_ok());
+        other.insert(1, 0);
+        one.insert(1, 1);
+        one.insert(1, 2);
+        let expected = [
+            ("first begins", 1),
+            ("second", 0),
+            ("first ends", 1),
+            ("first begins", 2),
+            ("second", 11),
+            ("first ends", 2),
+            ("first begins", 100),
+            ("second", 12),
+            ("first ends", 100),
+            ("first begins", 111),
+            ("second", 110),
+            ("first ends", 111),
+        ];
+        assert_eq!(*log.lock().unwrap(), expected);
+        // They own each other.
+        kept((one, other));
+    });
+}
