@@ -265,6 +265,7 @@ impl Reloads {
             Ended::Done => (Next::Settled, &self.places.completed),
             Ended::Nothing => (Next::AsBefore, &self.places.completed),
             Ended::Overtaken => return reloading.end_with(Next::Now),
+            Ended::Hindered => return reloading.end_with(Next::Later),
             Ended::Failed(reason) => {
                 let is_there = |id| core.pool.meta(id).deadline() != GONE;
                 self.failures.note(id, (reason, core.ticker.now()), &is_there);
@@ -291,11 +292,6 @@ impl Reloading {
         self.node.as_ref().expect("only the drop takes it")
     }
 
-    /// Leaves the reload to a later read, after the retry delay.
-    pub fn postpone(self) {
-        self.end_with(Next::Later);
-    }
-
     fn end_with(mut self, next: Next) {
         self.next = next;
     }
@@ -303,6 +299,9 @@ impl Reloading {
 
 /// How a reload has ended.
 pub enum Ended {
+    /// It did not begin: the key has a load or a computation in flight. A later read comes back to
+    /// it, after the retry delay.
+    Hindered,
     /// The entry has a new value or a new life, or was removed. This is also the end if the loader
     /// made a value but another write took the old node out first.
     Done,

@@ -18,7 +18,7 @@ pub type Answer<V> = Result<Reloaded<V>, Option<NoValue>>;
 
 /// The outcome of a reload, and the entry of the value that it brought or found not modified, if it
 /// did. If another operation overtook it, that one's entry, or a value that was not cached.
-type ReloadEnd<K, V> = (Ended, Option<Entry<K, V>>);
+pub type ReloadEnd<K, V> = (Ended, Option<Entry<K, V>>);
 
 impl<K: Hash + Eq + Clone, V, S: BuildHasher> Engine<K, V, S> {
     /// Reloads a node's value by the stored loader, on this thread. If the key has a load or a
@@ -27,73 +27,56 @@ impl<K: Hash + Eq + Clone, V, S: BuildHasher> Engine<K, V, S> {
     ///
     /// Applies no back-pressure: the thread may be the one that receives the notices.
     pub fn reload(&self, reloading: Reloading) -> Option<Entry<K, V>> {
-        let made = self.begin_reload(reloading).and_then(|(reloading, flight)| {
+        // A panic reaches neither the reader that triggered the reload nor the executor: neither
+        // called that code.
+        let ended = catch_user_panic(|| {
+            let node = self.pool.handle_ref(reloading.node());
+            let flight = match self.begin_reload(node) {
+                Ok(flight) => flight,
+                Err(ended) => return (ended, None),
+            };
             let timer = LoadTimer::start(&self.core);
             let answer = {
                 let _mark = flight.mark_poll();
-                self.ask_loader(self.pool.handle_ref(reloading.node()))
+                let loader = self.reloads.as_ref().and_then(|reloads| reloads.loader.as_ref());
+                let reloaded = loader.map(|loader| loader(node.key(), node.value()));
+                reloaded.unwrap_or(Err(NoValue::Absent)).map_err(Some)
             };
             timer.stop(&answer);
-            self.land_reload((reloading, flight), answer)
+            self.land_reload((node, reloading.read_at), answer, flight)
         });
+        let made = self.end_reload(reloading, ended);
         self.maintain_after_write();
         made
     }
 
-    /// The stored loader's answer. A panic reaches neither the reader that triggered the reload nor
-    /// the executor: neither called that code.
-    fn ask_loader(&self, node: &Handle<K, V>) -> Answer<V> {
-        let loader = self.reloads.as_ref().and_then(|reloads| reloads.loader.as_ref());
-        let Some(loader) = loader else { return Err(Some(NoValue::Absent)) };
-        let reloaded = catch_user_panic(|| loader(node.key(), node.value()));
-        reloaded.map_or(Err(None), |reloaded| reloaded.map_err(Some))
-    }
-
-    /// The first part of a reload, up to the question to the loader. This and the last part are
-    /// compiled once for all loaders. `None` if the reload ends here.
-    pub fn begin_reload(&self, reloading: Reloading) -> Option<(Reloading, FlightGuard)> {
-        let reloads = self.reloads.as_ref()?;
-        let node = self.pool.handle_ref(reloading.node());
-        // Dropped before `reloading`: after that a read may trigger the next reload.
-        let flight = match catch_user_panic(|| self.register_reload(node)) {
-            Some(Some(flight)) => flight,
-            Some(None) => {
-                reloading.postpone();
-                return None;
-            }
-            None => {
-                reloads.end(&self.core, reloading, Ended::Failed(None));
-                return None;
-            }
-        };
-        let present = catch_user_panic(|| {
+    /// The first part of a reload, up to the question to the loader.
+    ///
+    /// # Errors
+    /// How it has ended, if it ends here.
+    pub fn begin_reload(&self, node: &Handle<K, V>) -> Result<FlightGuard, Ended> {
+        let flight = self.register_reload(node).ok_or(Ended::Hindered)?;
+        let present = {
             let _mark = flight.mark_poll();
             self.stable_entry(node.meta().hash(), node.key()).0
-        });
-        if present.iter().flatten().any(|entry| entry.node().id() == node.id()) {
-            return Some((reloading, flight));
+        };
+        if present.as_ref().is_some_and(|entry| entry.node().id() == node.id()) {
+            return Ok(flight);
         }
-        let ended = if present.is_some() { Ended::Nothing } else { Ended::Failed(None) };
         // Calls that wait look for the entry themselves.
         flight.enter().land();
-        self.core.drop_caught(present);
+        drop(present);
         let is_done = seeded("reloads-of-ended-entries-stay-taken");
-        reloads.end(&self.core, reloading, if is_done { Ended::Done } else { ended });
-        None
+        Err(if is_done { Ended::Done } else { Ended::Nothing })
     }
 
-    /// The last part of a reload: commits the loader's answer, and ends the flight.
-    pub fn land_reload(
+    /// The end of a reload; `None` if code of the user's has panicked. Returns what it has made.
+    pub fn end_reload(
         &self,
-        (reloading, flight): (Reloading, FlightGuard),
-        answer: Answer<V>,
+        reloading: Reloading,
+        ended: Option<ReloadEnd<K, V>>,
     ) -> Option<Entry<K, V>> {
-        let node = self.pool.handle_ref(reloading.node());
-        // The flight is entered here because it ends here: marks end in the order of a stack.
-        let flight = flight.enter();
-        let landed =
-            catch_user_panic(|| self.land_answer((node, reloading.read_at), answer, flight));
-        let (ended, made) = landed.unwrap_or((Ended::Failed(None), None));
+        let (ended, made) = ended.unwrap_or((Ended::Failed(None), None));
         if let Some(reloads) = &self.reloads {
             reloads.end(&self.core, reloading, ended);
         }
@@ -127,13 +110,16 @@ impl<K: Hash + Eq + Clone, V, S: BuildHasher> Engine<K, V, S> {
         }
     }
 
-    /// Commits the loader's result, unless it is an error, and ends the flight.
-    fn land_answer(
+    /// The last part of a reload: commits the loader's answer, unless it is an error, and ends the
+    /// flight.
+    pub fn land_reload(
         &self,
         (node, read_at): (&Handle<K, V>, Option<Timestamp>),
         answer: Answer<V>,
-        flight: EnteredFlight,
+        flight: FlightGuard,
     ) -> ReloadEnd<K, V> {
+        // The flight is entered here because it ends here: marks end in the order of a stack.
+        let flight = flight.enter();
         let Reloaded { outcome, lease } = match answer {
             Ok(reloaded) => reloaded,
             Err(reason) => {

@@ -53,14 +53,20 @@ impl<K: Hash + Eq + Clone, V, S: BuildHasher> Engine<K, V, S> {
         reloading: Reloading,
         exchange: &Exchange<(), Answer<V>>,
     ) -> Option<Entry<K, V>> {
-        let begun = as_task(|| self.begin_reload(reloading));
-        let mut made = None;
-        if let Some((reloading, flight)) = begun {
-            let timer = LoadTimer::start(&self.core);
-            let answer = exchange.ask(flight.token(), ()).await;
-            timer.stop(&answer);
-            made = as_task(|| self.land_reload((reloading, flight), answer));
-        }
+        let node = self.pool.handle(reloading.node().clone());
+        let ended = match as_task(|| catch_user_panic(|| self.begin_reload(&node))) {
+            None => None,
+            Some(Err(ended)) => Some((ended, None)),
+            Some(Ok(flight)) => {
+                let timer = LoadTimer::start(&self.core);
+                let answer = exchange.ask(flight.token(), ()).await;
+                timer.stop(&answer);
+                let of = (&node, reloading.read_at);
+                as_task(|| catch_user_panic(|| self.land_reload(of, answer, flight)))
+            }
+        };
+        let made = self.end_reload(reloading, ended);
+        self.core.drop_caught(node);
         as_task(|| self.after_write());
         made
     }
