@@ -12,9 +12,6 @@
 //! | `timer`, `queue`, `region` | the holder of the maintenance lock | the same | Relaxed: the lock carries them |
 //! | `state` | the owner before publication, then the holder of the maintenance lock, then the last handle | the same | Relaxed: each hand-over (index, lock, `refs`) carries it |
 //!
-//! In a cache with refresh, `deadline` says when a read must act, and the end of the life is in a
-//! column ([`Life`](crate::pool::Life)): what is said here of the deadline holds for that word.
-//!
 //! # Expiry is claimed
 //! A thread may be preempted after it has read the clock, so a reading may be old when it is used.
 //! A read that prolongs a life by an old reading could bring back an entry that other threads have

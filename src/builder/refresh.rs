@@ -36,9 +36,8 @@ impl<K, V, C> Builder<K, V, C> {
     /// view, the reload waits for the next operation on the cache, or for its
     /// [`scheduler`](Self::scheduler).
     ///
-    /// *Cost*: 16 bytes per entry, whether it becomes stale or not. A plain hit on an entry that is
-    /// not stale costs what it costs without refresh, unless there is an idle time or a read
-    /// hook.
+    /// *Cost*: 8 bytes per entry, whether it becomes stale or not, and one comparison more in each
+    /// hit.
     ///
     /// *Errors*: [`try_build`](Self::try_build) fails: a cache without a stored loader has no
     /// refresh.
@@ -156,7 +155,7 @@ where
     /// ([`Loaded::refresh_after`](crate::Loaded::refresh_after)). Otherwise only
     /// [`refresh`](LoadingCache::refresh) and [`reload`](LoadingCache::reload) do.
     ///
-    /// *Cost*: 16 bytes per entry, as with a soft deadline.
+    /// *Cost*: 8 bytes per entry, as with a soft deadline.
     ///
     /// # Panics
     /// As [`build`](Self::build).

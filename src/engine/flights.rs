@@ -376,7 +376,7 @@ impl FlightGuard {
 
     /// Marks one poll of the owner's future on this thread.
     pub fn mark_poll(&self) -> Option<ReentrancyMark> {
-        ReentrancyMark::push(Frame::Poll(self.token()))
+        ReentrancyMark::push(Frame::Flight(self.token()))
     }
 
     /// Marks this thread as the one that runs the owner's code until the flight ends.

@@ -71,14 +71,10 @@ pub struct Subject {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame {
-    /// A callback, about whose key's node the caller has a count.
+    /// A callback about this key.
     Callback(Subject),
-    /// A read hook, about a node that the caller's guard protects.
-    ReadHook(Subject),
-    /// A load or a computation, until its end.
+    /// A load or a computation: until its end, or one poll of its future.
     Flight(FlightToken),
-    /// One poll of the future of a load or a computation.
-    Poll(FlightToken),
     /// A delivery ([`ReentrancyMark::delivery`]).
     Delivery(CacheId),
     /// The drop of the owner's future, before it was ready and before its flight ends. The
@@ -102,7 +98,7 @@ impl Frame {
     }
 
     fn is_callback(self) -> bool {
-        matches!(self, Self::Callback(_) | Self::ReadHook(_))
+        matches!(self, Self::Callback(_))
     }
 }
 
@@ -211,11 +207,7 @@ pub fn is_in_callback() -> bool {
 #[cold]
 pub fn asked_about(cache: CacheId, hash: Hash32) -> Vec<NodeId> {
     let ours = |frame: Frame| match frame {
-        Frame::Callback(subject) | Frame::ReadHook(subject)
-            if (subject.cache, subject.hash) == (cache, hash) =>
-        {
-            Some(subject.id)
-        }
+        Frame::Callback(it) => ((it.cache, it.hash) == (cache, hash)).then_some(it.id),
         _ => None,
     };
     let first = FIRST.try_with(Cell::get).ok().flatten();
@@ -232,16 +224,14 @@ pub fn frames() -> usize {
 
 /// Whether this thread runs the code of the flight's owner, in the innermost turn.
 pub fn runs_owner_of(token: FlightToken) -> bool {
-    let is_owner = |frame: &Frame| [Frame::Flight(token), Frame::Poll(token)].contains(frame);
-    let above = |frames: &RefCell<Vec<Frame>>| {
-        let frames = frames.borrow();
-        let turns = |frame: &&Frame| !matches!(frame, Frame::Turn);
-        let own = frames.iter().rev().take_while(turns).any(is_owner);
-        (own, frames.contains(&Frame::Turn))
-    };
-    let Ok((own, has_turn)) = REST.try_with(above) else { return false };
     let first = FIRST.try_with(Cell::get).ok().flatten();
-    own || (!has_turn && first.is_some_and(|first| is_owner(&first)))
+    let is_innermost = |frames: &RefCell<Vec<Frame>>| {
+        let frames = frames.borrow();
+        let mut inwards = frames.iter().copied().rev().chain(first);
+        inwards.find(|it| [Frame::Turn, Frame::Flight(token)].contains(it))
+            == Some(Frame::Flight(token))
+    };
+    REST.try_with(is_innermost).unwrap_or(false)
 }
 
 /// Whether this thread drops the future of the flight's owner.

@@ -45,7 +45,7 @@ fn builder(entries: u64) -> Builder<u64, Document> {
     Cache::builder().max_capacity(2 * entries).time_to_live(HOUR)
 }
 
-/// A cache with its entries, whose reloads wait for ever, or run inline.
+/// A cache with its entries, whose reloads wait for ever, or run at once.
 fn subject(
     entries: u64,
     configure: impl FnOnce(Builder<u64, Document>) -> Builder<u64, Document>,
@@ -107,14 +107,14 @@ const CASES: [(&str, Case); 7] = [
         });
         reads(&cache, keys)
     }),
-    ("hit on a stale entry, and its reload inline", |entries, keys| {
+    ("hit on a stale entry, and its reload at once", |entries, keys| {
         let cache = subject(entries, |builder| {
-            builder.refresh_after_write(Duration::ZERO).executor(|job: cortado::Job| job())
+            builder.refresh_after_write(Duration::ZERO).executor(|job: Job| job())
         });
         reads(&cache, keys)
     }),
-    ("a reload that a call asks for, inline", |entries, keys| {
-        let cache = subject(entries, |builder| builder.executor(|job: cortado::Job| job()));
+    ("a reload that a call asks for, at once", |entries, keys| {
+        let cache = subject(entries, |builder| builder.executor(|job: Job| job()));
         timed(keys, |key| assert!(cache.refresh(key)))
     }),
     ("an update, in a cache without refresh", |entries, keys| {

@@ -133,7 +133,7 @@ fn position_of(
 
 /// Runs code on behalf of the owner of these loads, as one poll of it.
 pub fn polled<T>(own: &OwnLoads, run: impl FnOnce() -> T) -> T {
-    let _mark = own.token().map(Frame::Poll).and_then(ReentrancyMark::push);
+    let _mark = own.token().map(Frame::Flight).and_then(ReentrancyMark::push);
     run()
 }
 
@@ -275,7 +275,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         draft: &OwnedDraft<K, V>,
     ) -> Option<Entry<K, V>> {
         own.0.push(begun);
-        *mark = mark.take().or_else(|| own.token().map(Frame::Poll).and_then(ReentrancyMark::push));
+        *mark = mark.take().or_else(|| own.token().map(Frame::Flight).and_then(ReentrancyMark::push));
         // A comparison that panics ends the mark first, and then the loads.
         let flight = &own.0.last()?.flight;
         let entry = self.present_for_load(flight, draft, &mut Replaces::none())?;

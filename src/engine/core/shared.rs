@@ -85,16 +85,12 @@ impl Core {
         CacheId::of(self)
     }
 
-    /// What a callback about this node's key is asked about.
-    #[inline]
-    pub fn subject(&self, meta: &Meta, id: NodeId) -> Subject {
-        Subject { cache: self.id(), hash: meta.hash(), id }
-    }
-
-    /// Marks a callback about this node's key, on which the caller has a count.
+    /// Marks a callback about this node's key. The caller has a count on the node, or a guard
+    /// protects it.
     #[inline]
     pub fn mark_callback(&self, meta: &Meta, id: NodeId) -> Option<ReentrancyMark> {
-        ReentrancyMark::push(Frame::Callback(self.subject(meta, id)))
+        let subject = Subject { cache: self.id(), hash: meta.hash(), id };
+        ReentrancyMark::push(Frame::Callback(subject))
     }
 
     /// Whether nothing was published since the last `invalidate_all`, and no load is in progress

@@ -4,7 +4,6 @@ use super::lookup::NodeRef;
 use crate::clock::Timestamp;
 use crate::engine::Engine;
 use crate::engine::event::Event;
-use crate::engine::reentrancy::{Frame, ReentrancyMark};
 use crate::epoch::Guard;
 use crate::expiration::end;
 use crate::expiry::Expiry;
@@ -341,8 +340,7 @@ impl<K, V, S> Engine<K, V, S> {
         let ticker = &self.core.ticker;
         let (now, created) = (ticker.instant_of(now), ticker.instant_of(node.meta().created()));
         // The mark covers the hook alone: the clock may use the cache as it likes.
-        let _mark =
-            ReentrancyMark::push(Frame::ReadHook(self.core.subject(node.meta(), node.id())));
+        let _mark = self.core.mark_callback(node.meta(), node.id());
         expiry.expire_after_read(node.key(), node.value(), now, current, created)
     }
 

@@ -90,7 +90,7 @@ impl<Q, A> Exchange<Q, A> {
         loop {
             if let Some((flight, question)) = asked {
                 let poll = {
-                    let _mark = ReentrancyMark::push(Frame::Poll(flight));
+                    let _mark = ReentrancyMark::push(Frame::Flight(flight));
                     poll_user(question, context)
                 };
                 let Poll::Ready(answer) = poll else { return Poll::Pending };

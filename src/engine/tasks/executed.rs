@@ -96,13 +96,7 @@ where
             return loaded;
         }
         let unmade = &mut Some(Unmade::missing(key.clone()));
-        let loaded = {
-            let made = pin!(Some(loader.load(&key)));
-            self.make_async(unmade, made, identity).await
-        };
-        // Before the entry is the return value: a panic of the destructor would leak it.
-        drop(key);
-        loaded
+        self.make_async(unmade, pin!(Some(loader.load(&key))), identity).await
     }
 
     /// `None` if the executor has dropped the task.

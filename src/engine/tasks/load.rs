@@ -50,12 +50,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         let mut replaces = OwnedReplaces::new(replace_if);
         let found = replaces.lend(|replaces| self.read_for_load(key.borrowed(), replaces));
         match found {
-            Some(entry) => {
-                // The drop must come before the entry is the return value: otherwise a panic of the
-                // key's destructor would leak the entry.
-                drop((key, replaces));
-                Ok(entry)
-            }
+            Some(entry) => Ok(entry),
             None => Err(Unmade::Missing { key: key.into_key(), replaces }),
         }
     }
@@ -68,14 +63,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     where
         V: Clone,
     {
-        match self.read_clone(key.borrowed()) {
-            Some(value) => {
-                // As in `read_or_unmade`.
-                drop(key);
-                Ok(value)
-            }
-            None => Err(Unmade::missing(key.into_key())),
-        }
+        let found = self.read_clone(key.borrowed());
+        found.ok_or_else(|| Unmade::missing(key.into_key()))
     }
 
     /// Makes the value of a key by the caller's future, of whose output `result_of` makes the
@@ -115,10 +104,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
                 self.begin_load_async(key, &mut replaces).await
             }
         };
-        let loaded = match replaces.lend(|replaces| self.look_again(begun, &draft, replaces)) {
+        match replaces.lend(|replaces| self.look_again(begun, &draft, replaces)) {
             Begun::Ended(loaded) => {
-                // As in `read_or_unmade`.
-                drop(draft);
                 as_task(|| self.after_write());
                 loaded
             }
@@ -139,10 +126,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
                     loaded
                 })
             }
-        };
-        // As above.
-        drop(replaces);
-        loaded
+        }
     }
 
     /// Takes the lead, or waits for another call's load.

@@ -99,8 +99,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
                 }
             }
             if let Some(error) = failed.settled(missing.positions()) {
-                // Before the error is the return value: a panic of the destructors would leak it.
-                drop((wanted, other));
                 return (Err(error), wrote_nothing);
             }
             match other {

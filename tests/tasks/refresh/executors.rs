@@ -110,7 +110,8 @@ fn a_panic_of_the_loader_goes_on_in_the_call() {
 }
 
 fn runtime() -> Runtime {
-    Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    runtime.unwrap()
 }
 
 /// Its first loads never end.
