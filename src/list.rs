@@ -46,19 +46,19 @@ impl List {
 
     /// Inserts an unlinked id at the front. `links` are the id's.
     #[inline]
-    pub fn link_front<S: LinkStore + ?Sized>(&mut self, store: &S, id: NodeId, links: &Links) {
+    pub fn link_front(&mut self, store: &impl LinkStore, id: NodeId, links: &Links) {
         self.link_between(store, NodeId::NONE, (id, links), self.head);
     }
 
     /// Inserts an unlinked id at the back. `links` are the id's.
     #[inline]
-    pub fn link_back<S: LinkStore + ?Sized>(&mut self, store: &S, id: NodeId, links: &Links) {
+    pub fn link_back(&mut self, store: &impl LinkStore, id: NodeId, links: &Links) {
         self.link_between(store, self.tail, (id, links), NodeId::NONE);
     }
 
     /// Removes the id that owns `links`, which must be in the list.
     #[inline]
-    pub fn unlink<S: LinkStore + ?Sized>(&mut self, store: &S, links: &Links) {
+    pub fn unlink(&mut self, store: &impl LinkStore, links: &Links) {
         let (prev, next) = (links.prev(), links.next());
         self.join(store, prev, next, next, prev);
         links.clear();
@@ -67,12 +67,7 @@ impl List {
 
     /// Replaces the element that owns `links` by an unlinked id. The element leaves the list.
     #[inline]
-    pub fn replace<S: LinkStore + ?Sized>(
-        &mut self,
-        store: &S,
-        links: &Links,
-        (new, to): (NodeId, &Links),
-    ) {
+    pub fn replace(&mut self, store: &impl LinkStore, links: &Links, (new, to): (NodeId, &Links)) {
         let (prev, next) = (links.prev(), links.next());
         links.clear();
         to.set_prev(prev);
@@ -81,18 +76,12 @@ impl List {
     }
 
     /// The ids from front to back.
-    pub fn iter<'a, S: LinkStore + ?Sized>(
-        &self,
-        store: &'a S,
-    ) -> impl Iterator<Item = NodeId> + 'a {
+    pub fn iter<'a>(&self, store: &'a impl LinkStore) -> impl Iterator<Item = NodeId> + 'a {
         std::iter::successors(some(self.head), move |&id| some(store.links(id).next()))
     }
 
     /// The ids from back to front.
-    pub fn iter_back<'a, S: LinkStore + ?Sized>(
-        &self,
-        store: &'a S,
-    ) -> impl Iterator<Item = NodeId> + 'a {
+    pub fn iter_back<'a>(&self, store: &'a impl LinkStore) -> impl Iterator<Item = NodeId> + 'a {
         std::iter::successors(some(self.tail), move |&id| some(store.links(id).prev()))
     }
 
@@ -101,7 +90,7 @@ impl List {
     /// # Errors
     ///
     /// A description of the first violation.
-    pub fn validate<S: LinkStore + ?Sized>(&self, store: &S) -> Result<(), String> {
+    pub fn validate(&self, store: &impl LinkStore) -> Result<(), String> {
         let (mut prev, mut id, mut count) = (NodeId::NONE, self.head, 0);
         while id != NodeId::NONE {
             ensure!(id.may_name_node(), "{prev} is followed by {id:#x}, which names no node");
@@ -119,9 +108,9 @@ impl List {
     /// Links `id` between two neighbours. Either of them may be [`NodeId::NONE`], the outside of
     /// the list.
     #[inline]
-    fn link_between<S: LinkStore + ?Sized>(
+    fn link_between(
         &mut self,
-        store: &S,
+        store: &impl LinkStore,
         prev: NodeId,
         (id, links): (NodeId, &Links),
         next: NodeId,
@@ -135,9 +124,9 @@ impl List {
 
     /// Makes `after` the successor of `prev`, and `before` the predecessor of `next`.
     #[inline]
-    fn join<S: LinkStore + ?Sized>(
+    fn join(
         &mut self,
-        store: &S,
+        store: &impl LinkStore,
         prev: NodeId,
         after: NodeId,
         next: NodeId,

@@ -38,7 +38,7 @@ impl Aside {
     }
 
     /// Takes in a node that no region holds.
-    pub fn insert<S: PolicyStore + ?Sized>(&mut self, store: &S, id: NodeId) {
+    pub fn insert(&mut self, store: &impl PolicyStore, id: NodeId) {
         let node = store.node(id);
         debug_assert_eq!(node.region(), Region::None, "{id} is in a region");
         node.links().set_next(MARK);
@@ -48,7 +48,7 @@ impl Aside {
     }
 
     /// Gives a node up. Returns whether it was here.
-    pub fn remove<'a, S: PolicyStore + ?Sized>(&mut self, store: &S, node: S::Node<'a>) -> bool {
+    pub fn remove<'a, S: PolicyStore>(&mut self, store: &S, node: S::Node<'a>) -> bool {
         if !Self::holds(node.links()) {
             return false;
         }
@@ -67,7 +67,7 @@ impl Aside {
     /// # Errors
     ///
     /// Describes the first violation.
-    pub fn validate<S: PolicyStore + ?Sized>(&self, store: &S) -> Result<(), String> {
+    pub fn validate(&self, store: &impl PolicyStore) -> Result<(), String> {
         let mut weight = 0;
         for (place, &id) in self.ids.iter().enumerate() {
             let node = store.node(id);

@@ -171,7 +171,7 @@ impl Policy {
 
     /// Adds a new node. This counts as a request that missed. The caller passes the node that the
     /// store would return.
-    pub fn add<'a, S: PolicyStore + ?Sized>(&mut self, store: &S, node: (NodeId, S::Node<'a>)) {
+    pub fn add<'a, S: PolicyStore>(&mut self, store: &S, node: (NodeId, S::Node<'a>)) {
         let hash = node.1.hash();
         let spread = self.admission.sketch.spread(hash);
         self.admission.sketch.increment(spread);
@@ -183,7 +183,7 @@ impl Policy {
     /// Puts `new`, an update of the same key, in the place of `old`, and counts a request that hit.
     /// If `old` is not in the policy, adds `new` as a new node. If `old` is set aside, this
     /// counts as a hit in the region that victims come from.
-    pub fn replace<S: PolicyStore + ?Sized>(&mut self, store: &S, old: NodeId, new: NodeId) {
+    pub fn replace(&mut self, store: &impl PolicyStore, old: NodeId, new: NodeId) {
         self.queues.newest = new;
         match self.queues.regions.remove(store, store.node(old)) {
             Region::None if self.queues.regions.aside.remove(store, store.node(old)) => {
@@ -198,7 +198,7 @@ impl Policy {
     /// Returns false, and does nothing, if `old` is not in the policy or if the two nodes differ in
     /// weight. The caller passes the nodes that the store would return.
     #[inline]
-    pub fn replace_uncounted<'a, S: PolicyStore + ?Sized>(
+    pub fn replace_uncounted<'a, S: PolicyStore>(
         &mut self,
         store: &S,
         old: S::Node<'a>,
@@ -210,12 +210,7 @@ impl Policy {
     /// Puts `new`, which a reload has made, in the place of `old`, without counting a request. If
     /// exactly one of the two has weight 0, `new` goes to the front of the list for new nodes of
     /// its kind. If `old` is in no region, this is [`replace`](Self::replace), which counts.
-    pub fn replace_reloaded<S: PolicyStore + ?Sized>(
-        &mut self,
-        store: &S,
-        old: NodeId,
-        new: NodeId,
-    ) {
+    pub fn replace_reloaded(&mut self, store: &impl PolicyStore, old: NodeId, new: NodeId) {
         let (from, to) = (store.node(old), store.node(new));
         if self.queues.newest == old {
             self.queues.newest = new;
@@ -261,7 +256,7 @@ impl Policy {
 
     /// Records a hit. All hits since the node's last record, however many, count as one request. A
     /// node that is set aside, or not in the policy, is ignored.
-    pub fn record_hit<S: PolicyStore + ?Sized>(&mut self, store: &S, id: NodeId) {
+    pub fn record_hit(&mut self, store: &impl PolicyStore, id: NodeId) {
         let node = store.node(id);
         match self.queues.regions.remove(store, node) {
             Region::None => {}
@@ -271,14 +266,14 @@ impl Policy {
 
     /// Removes a node, if it is in the policy.
     #[inline]
-    pub fn remove<'a, S: PolicyStore + ?Sized>(&mut self, store: &S, node: S::Node<'a>) {
+    pub fn remove<'a, S: PolicyStore>(&mut self, store: &S, node: S::Node<'a>) {
         // A victim that was taken is in the policy no more.
         if node.region() != Region::None || Aside::holds(node.links()) {
             self.remove_held(store, node);
         }
     }
 
-    fn remove_held<'a, S: PolicyStore + ?Sized>(&mut self, store: &S, node: S::Node<'a>) {
+    fn remove_held<'a, S: PolicyStore>(&mut self, store: &S, node: S::Node<'a>) {
         if self.queues.remove(store, node) != Region::None
             || self.queues.regions.aside.remove(store, node)
         {
@@ -291,7 +286,7 @@ impl Policy {
 
     /// If the weight is over the maximum, removes a node from the policy and returns it: the caller
     /// must evict it.
-    pub fn take_victim<S: PolicyStore + ?Sized>(&mut self, store: &S) -> Option<NodeId> {
+    pub fn take_victim(&mut self, store: &impl PolicyStore) -> Option<NodeId> {
         let id = self.queues.take_victim(store, &mut self.admission)?;
         self.has_evicted = true;
         self.fit_sketch();
@@ -304,43 +299,37 @@ impl Policy {
     /// The caller must bound its attempts: if no node can be evicted, `take_victim` returns all of
     /// them in turn. (A segmented LRU may choose the node before those of the window, and before
     /// the one that was written last.)
-    pub fn readmit<S: PolicyStore + ?Sized>(&mut self, store: &S, id: NodeId) {
+    pub fn readmit(&mut self, store: &impl PolicyStore, id: NodeId) {
         self.queues.readmit(store, id);
         self.fit_sketch();
     }
 
     /// Takes back a victim that cannot be evicted until [`restore`](Self::restore) is called. Until
     /// then it counts, and `take_victim` does not return it.
-    pub fn set_aside<S: PolicyStore + ?Sized>(&mut self, store: &S, id: NodeId) {
+    pub fn set_aside(&mut self, store: &impl PolicyStore, id: NodeId) {
         self.queues.regions.aside.insert(store, id);
         self.fit_sketch();
     }
 
     /// [Readmits](Self::readmit) a node, if it is set aside.
-    pub fn restore<S: PolicyStore + ?Sized>(&mut self, store: &S, id: NodeId) {
+    pub fn restore(&mut self, store: &impl PolicyStore, id: NodeId) {
         if self.queues.regions.aside.remove(store, store.node(id)) {
             self.readmit(store, id);
         }
     }
 
     /// Whether the node is set aside. For tests.
-    pub fn is_aside<S: PolicyStore + ?Sized>(&self, store: &S, id: NodeId) -> bool {
+    pub fn is_aside(&self, store: &impl PolicyStore, id: NodeId) -> bool {
         Aside::holds(store.node(id).links())
     }
 
     /// The nodes, roughly in the order in which the policy would evict them.
-    pub fn coldest<'a, S: PolicyStore + ?Sized>(
-        &'a self,
-        store: &'a S,
-    ) -> impl Iterator<Item = NodeId> + 'a {
+    pub fn coldest<'a>(&'a self, store: &'a impl PolicyStore) -> impl Iterator<Item = NodeId> + 'a {
         order::coldest(&self.queues.regions, &self.admission.sketch, store)
     }
 
     /// The nodes, those with the best prospects first.
-    pub fn hottest<'a, S: PolicyStore + ?Sized>(
-        &'a self,
-        store: &'a S,
-    ) -> impl Iterator<Item = NodeId> + 'a {
+    pub fn hottest<'a>(&'a self, store: &'a impl PolicyStore) -> impl Iterator<Item = NodeId> + 'a {
         order::hottest(&self.queues.regions, &self.admission.sketch, store)
     }
 
@@ -349,7 +338,7 @@ impl Policy {
     /// # Errors
     ///
     /// Describes the first violation.
-    pub fn validate<S: PolicyStore + ?Sized>(&self, store: &S) -> Result<(), String> {
+    pub fn validate(&self, store: &impl PolicyStore) -> Result<(), String> {
         self.queues.validate(store)?;
         self.admission.sketch.validate()?;
         match &self.choice {
@@ -367,12 +356,7 @@ impl Policy {
         }
     }
 
-    fn hit<'a, S: PolicyStore + ?Sized>(
-        &mut self,
-        store: &S,
-        node: (NodeId, S::Node<'a>),
-        from: Region,
-    ) {
+    fn hit<'a, S: PolicyStore>(&mut self, store: &S, node: (NodeId, S::Node<'a>), from: Region) {
         let hash = node.1.hash();
         self.admission.sketch.increment(self.admission.sketch.spread(hash));
         self.queues.hit(store, node, from);
@@ -381,7 +365,7 @@ impl Policy {
 
     /// Passes a request to the trial, if its key is in the sample.
     #[inline]
-    fn feed_trial<S: PolicyStore + ?Sized>(&mut self, store: &S, hash: Hash32) {
+    fn feed_trial(&mut self, store: &impl PolicyStore, hash: Hash32) {
         match &self.choice {
             Choice::Fixed => {}
             &Choice::Later(secrets) => self.begin_trial(store, secrets),
@@ -405,7 +389,7 @@ impl Policy {
     /// few: the coldest first, and the protected ones once more.
     #[cold]
     #[inline(never)]
-    fn begin_trial<S: PolicyStore + ?Sized>(&mut self, store: &S, secrets: [u64; 2]) {
+    fn begin_trial<S: PolicyStore>(&mut self, store: &S, secrets: [u64; 2]) {
         let is_half_full = self.weight() >= self.max_weight() / 2;
         if self.len() < TRIAL_ENTRIES && !is_half_full && !self.has_evicted {
             return;

@@ -11,10 +11,10 @@ use crate::sketch::Sketch;
 /// 2. Protected, from its end.
 /// 3. Nodes that are set aside, in no order.
 /// 4. Nodes of weight 0, which are never evicted.
-pub fn coldest<'a, S: PolicyStore + ?Sized>(
+pub fn coldest<'a>(
     regions: &'a Regions,
     sketch: &'a Sketch,
-    store: &'a S,
+    store: &'a impl PolicyStore,
 ) -> impl Iterator<Item = NodeId> + 'a {
     let heat = move |id| sketch.frequency(sketch.spread(store.hash(id)));
     let unproven = merge(
@@ -29,10 +29,10 @@ pub fn coldest<'a, S: PolicyStore + ?Sized>(
 }
 
 /// Roughly the reverse order of [`coldest`], except that the nodes of weight 0 come last here too.
-pub fn hottest<'a, S: PolicyStore + ?Sized>(
+pub fn hottest<'a>(
     regions: &'a Regions,
     sketch: &'a Sketch,
-    store: &'a S,
+    store: &'a impl PolicyStore,
 ) -> impl Iterator<Item = NodeId> + 'a {
     let heat = move |id| sketch.frequency(sketch.spread(store.hash(id)));
     let unproven = merge(

@@ -90,7 +90,7 @@ impl Queues {
 
     /// Adds a node that is on no list. `spread` is its hash after
     /// [`Sketch::spread`](crate::sketch::Sketch::spread).
-    pub fn arrive<'a, S: PolicyStore + ?Sized>(
+    pub fn arrive<'a, S: PolicyStore>(
         &mut self,
         store: &S,
         (id, node): (NodeId, S::Node<'a>),
@@ -114,7 +114,7 @@ impl Queues {
 
     /// Links a node that was hit in `from` to the region where a hit sends it. The node must be on
     /// no list.
-    pub fn hit<'a, S: PolicyStore + ?Sized>(
+    pub fn hit<'a, S: PolicyStore>(
         &mut self,
         store: &S,
         node: (NodeId, S::Node<'a>),
@@ -133,7 +133,7 @@ impl Queues {
     }
 
     /// Removes a node and returns its former region.
-    pub fn remove<'a, S: PolicyStore + ?Sized>(&mut self, store: &S, node: S::Node<'a>) -> Region {
+    pub fn remove<'a, S: PolicyStore>(&mut self, store: &S, node: S::Node<'a>) -> Region {
         let from = self.regions.remove(store, node);
         if from != Region::None {
             self.ghost.fit(self.regions.len());
@@ -142,9 +142,9 @@ impl Queues {
     }
 
     /// If the weight is over the maximum, removes a node and returns it: the caller must evict it.
-    pub fn take_victim<S: PolicyStore + ?Sized>(
+    pub fn take_victim(
         &mut self,
-        store: &S,
+        store: &impl PolicyStore,
         admission: &mut Admission,
     ) -> Option<NodeId> {
         self.rebalance(store);
@@ -158,7 +158,7 @@ impl Queues {
 
     /// Takes back a victim that cannot be evicted now, and puts it where it is the last to be
     /// chosen.
-    pub fn readmit<S: PolicyStore + ?Sized>(&mut self, store: &S, id: NodeId) {
+    pub fn readmit(&mut self, store: &impl PolicyStore, id: NodeId) {
         let victims = self.region_of_victims();
         if victims == Region::Probation
             && self.regions.main_victim().is_none()
@@ -182,7 +182,7 @@ impl Queues {
     /// # Errors
     ///
     /// Describes the first violation.
-    pub fn validate<S: PolicyStore + ?Sized>(&self, store: &S) -> Result<(), String> {
+    pub fn validate(&self, store: &impl PolicyStore) -> Result<(), String> {
         self.regions.validate(store)?;
         self.ghost.validate()?;
         let (window, protected, max) = (self.window_target, self.protected_target, self.max_weight);
@@ -194,7 +194,7 @@ impl Queues {
 
     /// Links a node that is on no list to the front of `region`, unless its weight requires another
     /// place.
-    fn insert_into<'a, S: PolicyStore + ?Sized>(
+    fn insert_into<'a, S: PolicyStore>(
         &mut self,
         store: &S,
         (id, node): (NodeId, S::Node<'a>),
@@ -214,7 +214,7 @@ impl Queues {
 
     /// Moves window and protected towards their targets.
     #[inline(always)]
-    fn rebalance<S: PolicyStore + ?Sized>(&mut self, store: &S) {
+    fn rebalance(&mut self, store: &impl PolicyStore) {
         let over = self.regions.weight().saturating_sub(self.max_weight);
         // Every node in the window has weight, so `is_surplus` implies the first comparison.
         if self.regions.of(Region::Window).weight > self.window_target + over
@@ -225,7 +225,7 @@ impl Queues {
     }
 
     #[inline(never)]
-    fn move_surplus<S: PolicyStore + ?Sized>(&mut self, store: &S, over: u64) {
+    fn move_surplus(&mut self, store: &impl PolicyStore, over: u64) {
         for _ in 0..MOVES {
             let window = self.regions.of(Region::Window).list.back();
             let protected = self.regions.of(Region::Protected).list.back();
@@ -255,11 +255,7 @@ impl Queues {
     /// Selects the node to evict. A candidate that has won enough room moves to probation. Without
     /// duels, the regions give up their nodes in turn, and the node that was written last stays if
     /// there is another one.
-    fn loser<S: PolicyStore + ?Sized>(
-        &mut self,
-        store: &S,
-        admission: &mut Admission,
-    ) -> Option<NodeId> {
+    fn loser(&mut self, store: &impl PolicyStore, admission: &mut Admission) -> Option<NodeId> {
         if !self.rules.rejects_newcomers {
             let mut nodes = [Region::Probation, Region::Window, Region::Protected]
                 .into_iter()

@@ -57,7 +57,7 @@ impl Regions {
 
     /// Links a node that is in no region.
     #[inline]
-    pub fn insert<'a, S: PolicyStore + ?Sized>(
+    pub fn insert<'a, S: PolicyStore>(
         &mut self,
         store: &S,
         (id, node): (NodeId, S::Node<'a>),
@@ -79,7 +79,7 @@ impl Regions {
 
     /// Unlinks a node and returns its former region.
     #[inline]
-    pub fn remove<'a, S: PolicyStore + ?Sized>(&mut self, store: &S, node: S::Node<'a>) -> Region {
+    pub fn remove<'a, S: PolicyStore>(&mut self, store: &S, node: S::Node<'a>) -> Region {
         let from = node.region();
         if let Some(list) = self.of_mut(from) {
             list.list.unlink(store, node.links());
@@ -94,7 +94,7 @@ impl Regions {
 
     /// Puts `new` in the place of the node `from`. `new` must be in no region and have the same
     /// weight. Returns false if `from` is in no region.
-    pub fn replace<'a, S: PolicyStore + ?Sized>(
+    pub fn replace<'a, S: PolicyStore>(
         &mut self,
         store: &S,
         from: S::Node<'a>,
@@ -109,7 +109,7 @@ impl Regions {
     }
 
     /// [`replace`](Self::replace) for nodes that differ in weight, neither of which is zero.
-    pub fn replace_reweighed<'a, S: PolicyStore + ?Sized>(
+    pub fn replace_reweighed<'a, S: PolicyStore>(
         &mut self,
         store: &S,
         from: S::Node<'a>,
@@ -128,7 +128,7 @@ impl Regions {
 
     /// Moves a node from another region to the front of the region `to`.
     #[inline]
-    pub fn move_to_front<S: PolicyStore + ?Sized>(&mut self, store: &S, id: NodeId, to: Region) {
+    pub fn move_to_front(&mut self, store: &impl PolicyStore, id: NodeId, to: Region) {
         let node = store.node(id);
         self.remove(store, node);
         self.insert(store, (id, node), to, End::Front);
@@ -139,7 +139,7 @@ impl Regions {
     /// # Errors
     ///
     /// Describes the first violation.
-    pub fn validate<S: PolicyStore + ?Sized>(&self, store: &S) -> Result<(), String> {
+    pub fn validate(&self, store: &impl PolicyStore) -> Result<(), String> {
         let (mut total, mut len) = (0, 0);
         for region in [Region::Window, Region::Probation, Region::Protected, Region::Weightless] {
             let list = self.of(region);

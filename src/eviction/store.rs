@@ -31,7 +31,7 @@ pub trait PolicyStore {
     }
 }
 
-impl<S: PolicyStore + ?Sized> LinkStore for S {
+impl<S: PolicyStore> LinkStore for S {
     #[inline]
     fn links(&self, id: NodeId) -> &Links {
         self.node(id).links()

@@ -140,12 +140,7 @@ impl<const LANES: usize> Buckets<LANES> {
         (next != ring.head()).then_some(next)
     }
 
-    pub fn next<S: TimerStore + ?Sized>(
-        &self,
-        store: &S,
-        ring: Ring,
-        id: NodeId,
-    ) -> Option<NodeId> {
+    pub fn next(&self, store: &impl TimerStore, ring: Ring, id: NodeId) -> Option<NodeId> {
         let next = self.links(store, id).next();
         (next != ring.head()).then_some(next)
     }
@@ -157,19 +152,14 @@ impl<const LANES: usize> Buckets<LANES> {
     }
 
     /// The id before this one, if it is not the first of its ring.
-    pub fn before<S: TimerStore + ?Sized>(&self, store: &S, id: NodeId) -> Option<NodeId> {
+    pub fn before(&self, store: &impl TimerStore, id: NodeId) -> Option<NodeId> {
         let before = self.links(store, id).prev();
         (before < NodeId::FIRST_RESERVED).then_some(before)
     }
 
     /// Appends an unlinked id to `ring`.
     #[inline(always)]
-    pub fn push<S: TimerStore + ?Sized>(
-        &mut self,
-        store: &S,
-        ring: Ring,
-        (id, links): (NodeId, &Links),
-    ) {
+    pub fn push(&mut self, store: &impl TimerStore, ring: Ring, (id, links): (NodeId, &Links)) {
         debug_assert!(id.may_name_node(), "{id:#x} names no node");
         debug_assert!(!is_linked(links), "{id} is in a ring already");
         let rings = self.open(ring);
@@ -184,7 +174,7 @@ impl<const LANES: usize> Buckets<LANES> {
 
     /// Removes the id that owns `links` from its ring, whichever that is.
     #[inline(always)]
-    pub fn unlink<S: TimerStore + ?Sized>(&mut self, store: &S, links: &Links) {
+    pub fn unlink(&mut self, store: &impl TimerStore, links: &Links) {
         let (prev, next) = (links.prev(), links.next());
         self.join(store, prev, next);
         links.clear();
@@ -195,12 +185,7 @@ impl<const LANES: usize> Buckets<LANES> {
 
     /// Puts the unlinked id `new` in the place of the linked id that owns `links`.
     #[inline]
-    pub fn replace<S: TimerStore + ?Sized>(
-        &mut self,
-        store: &S,
-        links: &Links,
-        (new, to): (NodeId, &Links),
-    ) {
+    pub fn replace(&mut self, store: &impl TimerStore, links: &Links, (new, to): (NodeId, &Links)) {
         debug_assert!(!is_linked(to), "{new} is in a ring already");
         let (prev, next) = (links.prev(), links.next());
         links.clear();
@@ -211,7 +196,7 @@ impl<const LANES: usize> Buckets<LANES> {
     }
 
     /// Appends all ids of a bucket to the backlog of its level. The bucket must not be empty.
-    pub fn splice<S: TimerStore + ?Sized>(&mut self, store: &S, bucket: Ring) {
+    pub fn splice(&mut self, store: &impl TimerStore, bucket: Ring) {
         let backlog = self.backlog(bucket.level());
         self.open(backlog).occupied |= backlog.bit();
         for ring in self.lanes(bucket) {
@@ -244,12 +229,7 @@ impl<const LANES: usize> Buckets<LANES> {
 
     /// Makes `first` the first id of a backlog, without a look at the links of those before it,
     /// which have been moved. `None` empties it.
-    pub fn begin_with<S: TimerStore + ?Sized>(
-        &mut self,
-        store: &S,
-        backlog: Ring,
-        first: Option<NodeId>,
-    ) {
+    pub fn begin_with(&mut self, store: &impl TimerStore, backlog: Ring, first: Option<NodeId>) {
         match first {
             Some(first) => self.join(store, backlog.head(), first),
             None => self.empty(backlog),
@@ -262,9 +242,9 @@ impl<const LANES: usize> Buckets<LANES> {
     /// # Errors
     ///
     /// Describes the first link or bit that is wrong.
-    pub fn validate<S: TimerStore + ?Sized>(
+    pub fn validate(
         &self,
-        store: &S,
+        store: &impl TimerStore,
         ring: Ring,
         limit: usize,
         mut each: impl FnMut(NodeId) -> Result<(), String>,
@@ -315,7 +295,7 @@ impl<const LANES: usize> Buckets<LANES> {
     }
 
     #[inline(always)]
-    fn links<'a, S: TimerStore + ?Sized>(&'a self, store: &'a S, id: NodeId) -> &'a Links {
+    fn links<'a>(&'a self, store: &'a impl TimerStore, id: NodeId) -> &'a Links {
         match id.raw().checked_sub(NodeId::FIRST_RESERVED.raw()) {
             Some(number) => self.head(Ring(number)),
             None => store.links(id),
@@ -323,7 +303,7 @@ impl<const LANES: usize> Buckets<LANES> {
     }
 
     #[inline(always)]
-    fn join<S: TimerStore + ?Sized>(&self, store: &S, before: NodeId, after: NodeId) {
+    fn join(&self, store: &impl TimerStore, before: NodeId, after: NodeId) {
         self.links(store, before).set_next(after);
         self.links(store, after).set_prev(before);
     }

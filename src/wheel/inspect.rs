@@ -54,7 +54,7 @@ impl<const LANES: usize> Wheel<LANES> {
     }
 
     /// The ids of a bucket or a backlog.
-    pub fn ids_of<'a, S: TimerStore + ?Sized>(
+    pub fn ids_of<'a, S: TimerStore>(
         &'a self,
         store: &'a S,
         ring: Ring,
@@ -71,7 +71,7 @@ impl<const LANES: usize> Wheel<LANES> {
     /// # Errors
     ///
     /// Describes the first error that it finds.
-    pub fn validate<S: TimerStore + ?Sized>(&self, store: &S) -> Result<(), String> {
+    pub fn validate(&self, store: &impl TimerStore) -> Result<(), String> {
         let mut count = 0;
         let tick_end = self.geometry.levels()[0].delay(self.clock, 0);
         for (number, &level) in self.geometry.levels().iter().enumerate() {

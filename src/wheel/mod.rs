@@ -166,9 +166,9 @@ impl<const LANES: usize> Wheel<LANES> {
     /// Moves `id` to the place that its deadline requires, wherever it was before. Removes `id`
     /// from the wheel if it has no deadline. The caller passes the links and the deadline that the
     /// store would return.
-    pub fn schedule<S: TimerStore + ?Sized>(
+    pub fn schedule(
         &mut self,
-        store: &S,
+        store: &impl TimerStore,
         (id, links): (NodeId, &Links),
         deadline: Option<Timestamp>,
     ) {
@@ -181,7 +181,7 @@ impl<const LANES: usize> Wheel<LANES> {
 
     /// Removes the id that owns `links` from the wheel. Returns whether it was there.
     #[inline(always)]
-    pub fn cancel<S: TimerStore + ?Sized>(&mut self, store: &S, links: &Links) -> bool {
+    pub fn cancel(&mut self, store: &impl TimerStore, links: &Links) -> bool {
         let linked = is_linked(links);
         if linked {
             self.buckets.unlink(store, links);
@@ -196,12 +196,7 @@ impl<const LANES: usize> Wheel<LANES> {
     /// The caller must ensure that `new` is in no ring, and that `new` is due no earlier than the
     /// wheel will look at `old`. When the wheel looks at `new`, it moves it where its deadline
     /// belongs, as after an extension (rule 2 of the [module](self)).
-    pub fn replace<S: TimerStore + ?Sized>(
-        &mut self,
-        store: &S,
-        old: &Links,
-        new: (NodeId, &Links),
-    ) -> bool {
+    pub fn replace(&mut self, store: &impl TimerStore, old: &Links, new: (NodeId, &Links)) -> bool {
         let linked = is_linked(old);
         if linked {
             self.buckets.replace(store, old, new);
@@ -212,7 +207,7 @@ impl<const LANES: usize> Wheel<LANES> {
     /// Moves the clock to `now`, and the buckets that become due to the backlogs. Returns the
     /// number of buckets that it moved. The time taken is proportional to the sum of that number
     /// and the number of levels.
-    pub fn advance<S: TimerStore + ?Sized>(&mut self, store: &S, now: Timestamp) -> usize {
+    pub fn advance(&mut self, store: &impl TimerStore, now: Timestamp) -> usize {
         if !is_later(self.clock, now) {
             return 0;
         }
@@ -237,7 +232,7 @@ impl<const LANES: usize> Wheel<LANES> {
     /// The next polls hand out the ids that are due by the clock, without waiting for the end of
     /// the tick. The other ids go back to a bucket. This is for a caller that wants all due ids
     /// and accepts a look at each id of the tick.
-    pub fn recall_current<S: TimerStore + ?Sized>(&mut self, store: &S) {
+    pub fn recall_current(&mut self, store: &impl TimerStore) {
         let index = self.geometry.levels()[0].index(self.clock);
         if self.buckets.occupied(0) >> index & 1 == 1 {
             self.buckets.splice(store, Ring::of(0, index));
@@ -253,7 +248,7 @@ impl<const LANES: usize> Wheel<LANES> {
     /// # Panics
     ///
     /// With debug assertions, if `now` is after the clock.
-    pub fn rewind<S: TimerStore + ?Sized>(&mut self, store: &S, now: Timestamp) {
+    pub fn rewind(&mut self, store: &impl TimerStore, now: Timestamp) {
         debug_assert!(!is_later(self.clock, now), "{now} is after {}", self.clock);
         self.recall_current(store);
         self.clock = now;
@@ -261,7 +256,7 @@ impl<const LANES: usize> Wheel<LANES> {
 
     /// Looks at the ids of the backlogs until one is due. Takes one from `budget` for each id it
     /// looks at.
-    pub fn poll<S: TimerStore + ?Sized>(&mut self, store: &S, budget: &mut u32) -> Poll {
+    pub fn poll(&mut self, store: &impl TimerStore, budget: &mut u32) -> Poll {
         loop {
             let Some((backlog, share)) = self.next_backlog() else {
                 self.looks = 0;
@@ -302,9 +297,9 @@ impl<const LANES: usize> Wheel<LANES> {
 
     /// Looks at the ids of a backlog until one is due.
     #[inline]
-    fn look_at<S: TimerStore + ?Sized>(
+    fn look_at(
         &mut self,
-        store: &S,
+        store: &impl TimerStore,
         backlog: Ring,
         budget: &mut u32,
     ) -> Option<NodeId> {
@@ -391,9 +386,9 @@ impl<const LANES: usize> Wheel<LANES> {
 
     /// Links an id. The caller keeps `len` right.
     #[inline(always)]
-    fn push_by_deadline<S: TimerStore + ?Sized>(
+    fn push_by_deadline(
         &mut self,
-        store: &S,
+        store: &impl TimerStore,
         node: (NodeId, &Links),
         deadline: Timestamp,
     ) {

@@ -37,9 +37,9 @@ impl<const LANES: usize> Wheel<LANES> {
     /// The backlogs must be empty. `now` must be less than 2^32 - 1 units after the instant at
     /// which the first bucket is due, [`next_deadline`](Self::next_deadline). `found` is memory
     /// to work with.
-    pub fn advance_in_order<S: TimerStore + ?Sized>(
+    pub fn advance_in_order(
         &mut self,
-        store: &S,
+        store: &impl TimerStore,
         now: Timestamp,
         limit: usize,
         found: &mut Vec<u64>,
@@ -77,7 +77,7 @@ impl<const LANES: usize> Wheel<LANES> {
     }
 
     /// Links an id of a window again: with those that are due, or where its deadline belongs.
-    fn place<S: TimerStore + ?Sized>(&mut self, store: &S, key: u64) {
+    fn place(&mut self, store: &impl TimerStore, key: u64) {
         let id = id_of(key);
         let links = store.links(id);
         links.clear();
@@ -108,9 +108,9 @@ impl<const LANES: usize> Wheel<LANES> {
 impl<const LANES: usize> Buckets<LANES> {
     /// Appends the keys of a bucket's ids to `found`, from both ends of each lane by turns, so that
     /// waits for memory overlap. False if `found` would hold more than `limit`.
-    fn gather<S: TimerStore + ?Sized>(
+    fn gather(
         &self,
-        store: &S,
+        store: &impl TimerStore,
         bucket: Ring,
         limit: usize,
         found: &mut Vec<u64>,
