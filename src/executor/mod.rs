@@ -53,14 +53,12 @@
 
 mod handoff;
 mod job;
-mod pool;
 mod task;
 mod workers;
 
 pub use handoff::{Handoff, Running, Ticket};
 pub use job::{Execute, Job};
-pub use pool::Workers;
 #[cfg(feature = "timer")]
 pub use task::{Host, start};
 pub use task::{Work, spawn};
-pub use workers::{Counts, Limits};
+pub use workers::{Counts, Limits, Workers};

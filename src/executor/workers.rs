@@ -1,11 +1,12 @@
-//! The job queue of the workers, and their threads.
+//! Workers: those of the process, and those of one client. Their job queue, and their threads.
 
 use std::collections::VecDeque;
 use std::io;
 use std::num::NonZero;
 use std::time::{Duration, Instant};
 
-use super::job::Job;
+use super::job::{Execute, Job};
+use crate::macros::debug_fields;
 use crate::primitives::plain::OnceLock;
 use crate::primitives::{Arc, Condvar, Mutex, MutexGuard, catch_user_panic, seeded, thread};
 
@@ -45,7 +46,7 @@ impl Default for Limits {
 }
 
 /// The counters of the workers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// How many threads exist.
     pub threads: usize,
@@ -73,9 +74,8 @@ struct State {
     /// Whether an idle worker watches: it sleeps until it may take the first job.
     watched: bool,
     closed: bool,
-    threads_started: u64,
-    panics: u64,
-    wake_ups: u64,
+    /// Those that are counted as they come.
+    counts: Counts,
     /// The id of the process that has the threads.
     process: u32,
 }
@@ -90,11 +90,8 @@ enum Next {
 }
 
 impl State {
-    fn new() -> Self {
-        Self { process: std::process::id(), ..Self::default() }
-    }
-
-    /// After a fork, forgets the threads of the parent process, which do not exist in this one.
+    /// After a fork, forgets the threads of the parent process, which do not exist in this one. The
+    /// first job finds no threads to forget.
     fn adopt(&mut self) {
         if self.process != std::process::id() && !seeded("executor-ignores-forks") {
             self.process = std::process::id();
@@ -153,50 +150,106 @@ impl State {
     fn finish(&mut self, number: u64, panicked: bool) {
         self.running.retain(|&(running, _)| running != number);
         self.idle += 1;
-        self.panics += u64::from(panicked);
+        self.counts.panics += u64::from(panicked);
     }
 }
 
-pub(super) struct Shared {
+struct Shared {
     state: Mutex<State>,
     wake: Condvar,
     limits: Limits,
 }
 
-impl Shared {
-    pub(super) fn new(limits: Limits) -> Self {
-        Self { state: Mutex::new(State::new()), wake: Condvar::new(), limits }
+/// Threads that start when there are jobs, and end when there are none. See the [module](super).
+///
+/// If the operating system refuses the first thread, the waiting jobs are dropped without running.
+/// If it refuses another one, the jobs stay in the queue for the existing threads. The next job
+/// tries again.
+///
+/// # Fork
+///
+/// A child made by `fork` has none of its parent's threads. The first job that is submitted in the
+/// child starts new ones, which also run the jobs that waited at the fork.
+///
+/// A job that was running at the fork is not run in the child. The cache that submitted it gets no
+/// other job there, and delivers nothing through these workers.
+///
+/// If another thread holds the lock of the workers at the very moment of the fork, the lock stays
+/// locked in the child. The child's next job then waits for it forever. So start another program
+/// after a fork (`exec`), or fork before the process builds its first cache.
+pub struct Workers {
+    shared: Arc<Shared>,
+}
+
+impl Workers {
+    /// Creates separate workers, which have no thread yet.
+    pub fn new() -> Self {
+        Self::with_limits(Limits::default())
     }
 
-    pub(super) fn counts(&self) -> Counts {
-        let state = self.state.lock();
-        Counts {
-            threads: state.threads(),
-            busy: state.running.len(),
-            threads_started: state.threads_started,
-            waiting: state.jobs.len(),
-            panics: state.panics,
-            wake_ups: state.wake_ups,
-        }
+    /// Creates separate workers with other limits.
+    pub fn with_limits(limits: Limits) -> Self {
+        let (state, wake) = (Mutex::default(), Condvar::new());
+        Self { shared: Arc::new(Shared { state, wake, limits }) }
     }
 
-    pub(super) fn submit(shared: &Arc<Self>, job: Job) {
+    /// The workers of the process.
+    #[cfg(not(cortado_loom))]
+    pub fn global() -> &'static Self {
+        static GLOBAL: OnceLock<Workers> = OnceLock::new();
+        GLOBAL.get_or_init(Self::new)
+    }
+
+    /// The workers of the process for reloads, which may wait for an upstream for long. They have
+    /// threads of their own, so that all other jobs find theirs. Jobs beyond [`RELOADS`] wait.
+    ///
+    /// [`RELOADS`]: Self::RELOADS
+    #[cfg(not(cortado_loom))]
+    pub fn for_reloads() -> &'static Self {
+        static RELOADS: OnceLock<Workers> = OnceLock::new();
+        RELOADS.get_or_init(|| {
+            // A reload is expected to wait. So the next one does not wait for it for long.
+            let patience = Duration::from_millis(1);
+            Self::with_limits(Limits { threads: Self::RELOADS, patience, ..Limits::default() })
+        })
+    }
+
+    /// So many reloads of all caches run on workers at once.
+    pub const RELOADS: usize = 64;
+
+    /// Counters for statistics and tests.
+    pub fn counts(&self) -> Counts {
+        let state = self.shared.state.lock();
+        let (threads, busy, waiting) = (state.threads(), state.running.len(), state.jobs.len());
+        Counts { threads, busy, waiting, ..state.counts }
+    }
+}
+
+impl Execute for Workers {
+    fn execute(&self, job: Job) {
         let waits_since = Instant::now();
-        let mut state = shared.state.lock();
+        let mut state = self.shared.state.lock();
         state.adopt();
         state.jobs.push_back((waits_since, job));
-        for (_, refused) in Self::staff(shared, state) {
+        for (_, refused) in Shared::staff(&self.shared, state) {
             if catch_user_panic(|| drop(refused)).is_none() {
-                shared.state.lock().panics += 1;
+                self.shared.state.lock().counts.panics += 1;
             }
         }
     }
+}
 
-    pub(super) fn close(&self) {
-        self.state.lock().closed = true;
-        self.wake.notify_all();
+debug_fields!(impl Workers, |it| counts: it.counts());
+
+/// The waiting jobs still run. Then the threads end without lingering.
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.shared.state.lock().closed = true;
+        self.shared.wake.notify_all();
     }
+}
 
+impl Shared {
     /// Releases the lock, and ensures that a worker looks at the waiting jobs in time (rule 5).
     /// Returns the jobs for which there is no thread.
     #[must_use]
@@ -228,7 +281,7 @@ impl Shared {
         let builder = thread::Builder::new().name("cortado-worker".to_owned());
         builder.spawn(move || Self::work(&worker))?;
         state.idle += 1;
-        state.threads_started += 1;
+        state.counts.threads_started += 1;
         Ok(())
     }
 
@@ -276,7 +329,7 @@ impl Shared {
 
     fn wait<'a>(&self, state: MutexGuard<'a, State>, limit: Duration) -> MutexGuard<'a, State> {
         let mut state = self.wake.wait_timeout(state, limit);
-        state.wake_ups += 1;
+        state.counts.wake_ups += 1;
         state
     }
 }
@@ -298,7 +351,7 @@ mod tests {
         let start = Instant::now();
         // So late that none has waited for long.
         let jobs = (0..jobs).map(|_| (start + LINGER, Box::new(|| ()) as Job)).collect();
-        (State { jobs, idle, ..State::new() }, start)
+        (State { jobs, idle, ..State::default() }, start)
     }
 
     #[test]

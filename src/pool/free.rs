@@ -3,7 +3,8 @@
 use super::address::{Address, NodeMemory};
 use crate::links::NodeId;
 use crate::prefetch::prefetch;
-use crate::primitives::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::primitives::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::primitives::atomic::{AtomicU64, AtomicUsize};
 use crate::primitives::plain::OnceLock;
 use crate::primitives::{seeded, thread_stripe};
 use crossbeam_utils::CachePadded;
@@ -54,7 +55,7 @@ impl Stripes {
         stripe: usize,
     ) -> Option<(NodeId, Address<'p>)> {
         let head = &self.heads[stripe % STRIPES];
-        let mut seen = Head(head.load(Ordering::Acquire));
+        let mut seen = Head(head.load(Acquire));
         loop {
             let id = seen.id();
             if id == NodeId::NONE {
@@ -63,12 +64,7 @@ impl Stripes {
             let node = pool.at(id);
             let next = node.meta().timer.next();
             // Acquire pairs with the Release in `push`: the id's last owner is done with it.
-            match head.compare_exchange_weak(
-                seen.0,
-                seen.with_id(next).0,
-                Ordering::Acquire,
-                Ordering::Acquire,
-            ) {
+            match head.compare_exchange_weak(seen.0, seen.with_id(next).0, Acquire, Acquire) {
                 Ok(_) => {
                     // The next pop reads this node's link, and its caller writes to the node.
                     if next.may_name_node() {
@@ -95,10 +91,10 @@ impl Stripes {
     /// are others, unless there is only one thread.
     fn taker(&self) -> &AtomicU64 {
         let own = &self.heads[thread_stripe() % STRIPES];
-        if Head(own.load(Ordering::Relaxed)).id() == NodeId::NONE {
+        if Head(own.load(Relaxed)).id() == NodeId::NONE {
             return own;
         }
-        &self.heads[self.turn.fetch_add(1, Ordering::Relaxed) % STRIPES]
+        &self.heads[self.turn.fetch_add(1, Relaxed) % STRIPES]
     }
 }
 
@@ -126,7 +122,7 @@ impl FreeList {
         let head = self.stripes.get_or_init(Box::default).taker();
         // Acquire pairs with the Release below: `depth` reads the count that the thread which
         // pushed the first id has stored.
-        let mut seen = Head(head.load(Ordering::Acquire));
+        let mut seen = Head(head.load(Acquire));
         loop {
             let (mut below, mut count) = (seen.id(), depth(pool, seen));
             for &id in ids.iter().rev() {
@@ -137,12 +133,7 @@ impl FreeList {
                 below = id;
             }
             // Release pairs with the Acquire in `pop`.
-            match head.compare_exchange_weak(
-                seen.0,
-                seen.with_id(first).0,
-                Ordering::Release,
-                Ordering::Acquire,
-            ) {
+            match head.compare_exchange_weak(seen.0, seen.with_id(first).0, Release, Acquire) {
                 Ok(_) => return,
                 Err(now) => seen = Head(now),
             }
@@ -152,10 +143,10 @@ impl FreeList {
     /// Number of ids in all stripes. An estimate while other threads take or return ids.
     pub fn len(&self, pool: &impl NodeMemory) -> usize {
         let stripe = |head: &CachePadded<AtomicU64>| {
-            let seen = Head(head.load(Ordering::Acquire));
+            let seen = Head(head.load(Acquire));
             let count = depth(pool, seen);
             // If another thread took the first id meanwhile, the count may be any number.
-            let same = Head(head.load(Ordering::Acquire)) == seen;
+            let same = Head(head.load(Acquire)) == seen;
             if same { count as usize } else { 0 }
         };
         self.heads().map(stripe).fold(0, usize::saturating_add)
@@ -168,7 +159,7 @@ impl FreeList {
     /// Visits all free ids. No other thread may use the list meanwhile.
     pub fn for_each(&self, pool: &impl NodeMemory, mut visit: impl FnMut(NodeId)) {
         for head in self.heads() {
-            let mut id = Head(head.load(Ordering::Acquire)).id();
+            let mut id = Head(head.load(Acquire)).id();
             while id != NodeId::NONE {
                 visit(id);
                 id = pool.at(id).meta().timer.next();

@@ -2,7 +2,9 @@
 
 use crate::clock::{NEVER, Timestamp};
 use crate::node::Meta;
-use crate::primitives::atomic::{AtomicU64, Ordering};
+use crate::primitives::atomic::{
+    AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Release,
+};
 
 /// A node's hard deadline. Most nodes of most caches have none, which a bit in the node's [`Meta`]
 /// says. The word is in another cache line than the node, so it is read only if the bit is set.
@@ -17,7 +19,7 @@ impl HardDeadline<'_> {
     #[inline]
     pub fn load(self) -> Timestamp {
         if self.meta.has_hard_deadline() {
-            Timestamp::from_raw(self.word.load(Ordering::Acquire))
+            Timestamp::from_raw(self.word.load(Acquire))
         } else {
             NEVER
         }
@@ -29,7 +31,7 @@ impl HardDeadline<'_> {
     #[inline]
     pub fn store(self, hard_deadline: Timestamp, always: bool) {
         if always || hard_deadline != NEVER || self.meta.has_hard_deadline() {
-            self.word.store(hard_deadline.raw(), Ordering::Release);
+            self.word.store(hard_deadline.raw(), Release);
             self.meta.set_has_hard_deadline();
         }
     }
@@ -41,7 +43,7 @@ impl HardDeadline<'_> {
             self.store(hard_deadline, false);
             return NEVER;
         }
-        Timestamp::from_raw(self.word.swap(hard_deadline.raw(), Ordering::AcqRel))
+        Timestamp::from_raw(self.word.swap(hard_deadline.raw(), AcqRel))
     }
 
     /// Sets the hard deadline if it is still `judged`. A read whose hook gave another lifetime
@@ -49,13 +51,6 @@ impl HardDeadline<'_> {
     #[inline]
     pub fn exchange(self, judged: Timestamp, hard_deadline: Timestamp) -> bool {
         debug_assert!(self.meta.has_hard_deadline(), "reads change only a stored hard deadline");
-        self.word
-            .compare_exchange(
-                judged.raw(),
-                hard_deadline.raw(),
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            )
-            .is_ok()
+        self.word.compare_exchange(judged.raw(), hard_deadline.raw(), AcqRel, Acquire).is_ok()
     }
 }

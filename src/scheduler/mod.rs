@@ -56,14 +56,12 @@
 mod alarm;
 mod client;
 mod graces;
-mod registration;
 mod serve;
 #[cfg(feature = "tokio")]
 mod tokio;
 
 pub use alarm::Alarm;
 pub use client::Scheduled;
-pub use registration::{Registration, Scheduler};
-pub use serve::Counts;
+pub use serve::{Counts, Registration, Scheduler};
 #[cfg(feature = "tokio")]
 pub use tokio::TaskRegistration;

@@ -1,14 +1,17 @@
-//! The agenda of the scheduler, and its thread.
+//! The handle of the scheduler and that of a client, the agenda, and the thread.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
+use super::alarm::Alarm;
 use super::client::{Armed, ClientId, Scheduled};
 use super::graces::Graces;
 use crate::clock::{LAST, NEVER, Nanos, Timestamp};
 use crate::epoch::{self, Grace};
 use crate::primitives::atomic::{Ordering::SeqCst, fence};
+#[cfg(not(cortado_loom))]
+use crate::primitives::plain::OnceLock;
 use crate::primitives::plain::Weak;
 use crate::primitives::{Arc, Condvar, Mutex, MutexGuard, catch_user_panic, seeded, thread};
 
@@ -25,7 +28,7 @@ struct Appointment {
 }
 
 /// The counters of a scheduler.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// How many clients are registered.
     pub clients: usize,
@@ -55,27 +58,17 @@ struct State {
     /// The deadline until which the thread sleeps. [`START`] while it is awake, as it then looks
     /// by itself.
     asleep_until: Timestamp,
-    serving: bool,
-    threads_started: u64,
-    panics: u64,
-    looks: u64,
+    /// All but the number of clients.
+    counts: Counts,
     /// The id of the process that has the thread.
     process: u32,
 }
 
 #[derive(Debug)]
-pub(super) struct Shared {
+struct Shared {
     state: Mutex<State>,
     wake: Condvar,
     base: Instant,
-}
-
-/// The result of running a client.
-enum Ran {
-    Wants(Option<Duration>),
-    /// The client behind the handle no longer exists.
-    Gone,
-    Panicked,
 }
 
 impl State {
@@ -117,33 +110,134 @@ impl State {
     }
 }
 
-impl Shared {
-    pub(super) fn new() -> Self {
+/// See the [module](super).
+#[derive(Debug)]
+pub struct Scheduler {
+    shared: Arc<Shared>,
+}
+
+impl Scheduler {
+    /// Creates a separate scheduler, which has no thread yet.
+    pub fn new() -> Self {
         let state = State {
             clients: BTreeMap::new(),
             next_id: ClientId(0),
             graces: Graces::new(),
             asleep_until: START,
-            serving: false,
-            threads_started: 0,
-            panics: 0,
-            looks: 0,
+            counts: Counts::default(),
             process: std::process::id(),
         };
-        Self { state: Mutex::new(state), wake: Condvar::new(), base: Instant::now() }
+        let (state, wake, base) = (Mutex::new(state), Condvar::new(), Instant::now());
+        Self { shared: Arc::new(Shared { state, wake, base }) }
     }
 
-    pub(super) fn counts(&self) -> Counts {
-        let state = self.state.lock();
-        Counts {
-            clients: state.clients.len(),
-            serving: state.serving,
-            threads_started: state.threads_started,
-            panics: state.panics,
-            looks: state.looks,
+    /// The scheduler of the process.
+    #[cfg(not(cortado_loom))]
+    pub fn global() -> &'static Self {
+        static GLOBAL: OnceLock<Scheduler> = OnceLock::new();
+        GLOBAL.get_or_init(Self::new)
+    }
+
+    /// Registers a client, which is not armed yet. Starts the thread if there is none.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the operating system refuses to start the thread.
+    pub fn register(&self, handle: Weak<dyn Scheduled>) -> io::Result<Registration> {
+        let mut state = self.shared.state.lock();
+        if state.process != std::process::id() && !seeded("scheduler-ignores-forks") {
+            // The process was forked since: the thread does not exist in this one.
+            state.process = std::process::id();
+            state.counts.serving = false;
+            state.asleep_until = START;
+        }
+        if !state.counts.serving {
+            let serves = Arc::clone(&self.shared);
+            thread::Builder::new()
+                .name("cortado-scheduler".to_owned())
+                .spawn(move || serves.serve())?;
+            state.counts.serving = true;
+            state.counts.threads_started += 1;
+        }
+        let id = state.next_id;
+        state.next_id = ClientId(id.0 + 1);
+        let armed = Arc::new(Armed::new());
+        let client = Client { handle, armed: Arc::clone(&armed) };
+        state.clients.insert(Appointment { at: NEVER, client: id }, client);
+        Ok(Registration { shared: Arc::clone(&self.shared), id, armed })
+    }
+
+    /// Counters for statistics and tests.
+    pub fn counts(&self) -> Counts {
+        let state = self.shared.state.lock();
+        Counts { clients: state.clients.len(), ..state.counts }
+    }
+}
+
+/// A client's registration with the scheduler. Dropping it deregisters the client.
+#[derive(Debug)]
+#[must_use = "dropping a registration deregisters the client"]
+pub struct Registration {
+    shared: Arc<Shared>,
+    id: ClientId,
+    armed: Arc<Armed>,
+}
+
+impl Registration {
+    /// Runs the client as soon as its turn comes.
+    pub fn wake_now(&self) {
+        self.wake_within(Duration::ZERO);
+    }
+}
+
+impl Alarm for Registration {
+    fn wake_within(&self, after: Duration) {
+        let at = self.shared.deadline(after);
+        // Partner: the fence in `serve`, after the store of `NEVER`.
+        if !seeded("scheduler-wakes-without-fence") {
+            fence(SeqCst);
+        }
+        if self.armed.get() <= at {
+            return;
+        }
+        let oversleeps = self.shared.state.lock().arm(self.id, &self.armed, at);
+        if oversleeps && !seeded("scheduler-arms-in-silence") {
+            self.shared.wake.notify_one();
         }
     }
 
+    fn come_back_in_real_time(&self, after: Duration) -> Option<Duration> {
+        Some(after)
+    }
+
+    fn wake_after(&self, grace: Grace) {
+        let mut state = self.shared.state.lock();
+        state.graces.add(self.id, &self.armed, grace, self.shared.now());
+        let oversleeps = state.graces.next_look() < state.asleep_until;
+        drop(state);
+        if oversleeps {
+            self.shared.wake.notify_one();
+        }
+    }
+
+    fn cancel(&self) {
+        let mut state = self.shared.state.lock();
+        state.forget(self.id, &self.armed);
+        let last = state.clients.is_empty();
+        drop(state);
+        if last && !seeded("scheduler-sleeps-on-without-clients") {
+            self.shared.wake.notify_one();
+        }
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.cancel();
+    }
+}
+
+impl Shared {
     #[cfg(not(cortado_loom))]
     fn now(&self) -> Timestamp {
         self.base.elapsed().as_nanos().try_into().map_or(LAST, Timestamp::from_raw)
@@ -159,68 +253,6 @@ impl Shared {
     fn deadline(&self, after: Duration) -> Timestamp {
         let after = after.as_nanos().try_into().map_or(Nanos::FOREVER, Nanos::from_raw);
         self.now().saturating_add(after)
-    }
-
-    pub(super) fn register(
-        shared: &Arc<Self>,
-        handle: Weak<dyn Scheduled>,
-    ) -> io::Result<(ClientId, Arc<Armed>)> {
-        let mut state = shared.state.lock();
-        if state.process != std::process::id() && !seeded("scheduler-ignores-forks") {
-            // The process was forked since: the thread does not exist in this one.
-            state.process = std::process::id();
-            state.serving = false;
-            state.asleep_until = START;
-        }
-        if !state.serving {
-            let serves = Arc::clone(shared);
-            thread::Builder::new()
-                .name("cortado-scheduler".to_owned())
-                .spawn(move || serves.serve())?;
-            state.serving = true;
-            state.threads_started += 1;
-        }
-        let id = state.next_id;
-        state.next_id = ClientId(id.0 + 1);
-        let armed = Arc::new(Armed::new());
-        let client = Client { handle, armed: Arc::clone(&armed) };
-        state.clients.insert(Appointment { at: NEVER, client: id }, client);
-        Ok((id, armed))
-    }
-
-    pub(super) fn deregister(&self, id: ClientId, armed: &Armed) {
-        let mut state = self.state.lock();
-        state.forget(id, armed);
-        let last = state.clients.is_empty();
-        drop(state);
-        if last && !seeded("scheduler-sleeps-on-without-clients") {
-            self.wake.notify_one();
-        }
-    }
-
-    pub(super) fn wake_within(&self, id: ClientId, armed: &Armed, after: Duration) {
-        let at = self.deadline(after);
-        // Partner: the fence in `serve`, after the store of `NEVER`.
-        if !seeded("scheduler-wakes-without-fence") {
-            fence(SeqCst);
-        }
-        if armed.get() <= at {
-            return;
-        }
-        let oversleeps = self.state.lock().arm(id, armed, at);
-        if oversleeps && !seeded("scheduler-arms-in-silence") {
-            self.wake.notify_one();
-        }
-    }
-
-    pub(super) fn wake_after(&self, id: ClientId, armed: &Arc<Armed>, grace: Grace) {
-        let mut state = self.state.lock();
-        state.graces.add(id, armed, grace, self.now());
-        let oversleeps = state.graces.next_look() < state.asleep_until;
-        drop(state);
-        if oversleeps {
-            self.wake.notify_one();
-        }
     }
 
     /// The main loop of the thread.
@@ -242,20 +274,23 @@ impl Shared {
                 fence(SeqCst);
             }
             let kept = if seeded("scheduler-keeps-the-client") { handle.upgrade() } else { None };
-            let ran = run(&handle);
+            // The handle is upgraded for this call only. A panic in the drop of the last reference
+            // is caught as well.
+            let ran = catch_user_panic(|| handle.upgrade().map(|client| client.run()));
             state = self.state.lock();
             drop(kept);
             match ran {
-                Ran::Wants(Some(after)) => {
+                Some(Some(Some(after))) => {
                     let awake = !state.arm(id, &armed, self.deadline(after));
                     debug_assert!(awake);
                 }
-                Ran::Wants(None) => {}
-                Ran::Gone => state.forget(id, &armed),
-                Ran::Panicked => state.panics += 1,
+                Some(Some(None)) => {}
+                // The client behind the handle no longer exists.
+                Some(None) => state.forget(id, &armed),
+                None => state.counts.panics += 1,
             }
         }
-        state.serving = false;
+        state.counts.serving = false;
     }
 
     /// Advances the epoch for those who wait for a grace period, and runs those whose grace period
@@ -265,7 +300,7 @@ impl Shared {
         drop(state);
         let is_over = first.is_none_or(|first| epoch::hasten(first, u32::MAX));
         let (now, mut state) = (self.now(), self.state.lock());
-        state.looks += 1;
+        state.counts.looks += 1;
         if !is_over {
             state.graces.look_later(now);
         }
@@ -289,14 +324,4 @@ impl Shared {
         state.asleep_until = START;
         state
     }
-}
-
-/// Runs a client. The handle is upgraded for this call only. A panic in the drop of the last
-/// reference is caught as well.
-fn run(handle: &Weak<dyn Scheduled>) -> Ran {
-    let ran = catch_user_panic(|| match handle.upgrade() {
-        Some(client) => Ran::Wants(client.run()),
-        None => Ran::Gone,
-    });
-    ran.unwrap_or(Ran::Panicked)
 }

@@ -14,7 +14,7 @@
 use super::alarm::Alarm;
 use super::client::Scheduled;
 #[cfg(not(cortado_loom))]
-use super::registration::{Registration, Scheduler};
+use super::serve::{Registration, Scheduler};
 use crate::clock::RuntimeTime;
 use crate::epoch::Grace;
 #[cfg(not(cortado_loom))]
