@@ -14,7 +14,7 @@
 use crate::entry::Removed;
 use crate::primitives::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::primitives::queue::SegQueue;
-use crate::primitives::{Mutex, catch_user_panic, seeded};
+use crate::primitives::{Mutex, OnDrop, catch_user_panic, seeded};
 use crate::removal::RemovalCause;
 use crate::waiters::{Waiters, yield_now};
 use std::future::{Future, poll_fn};
@@ -164,12 +164,15 @@ impl<K: Clone, V: Clone> AsyncListener<K, V> {
             // Relaxed: a waiter stores it before it waits, and the fences there order that.
             self.limit.store(limit, Ordering::Relaxed);
             let is_enough = || self.backlog.load(Ordering::Relaxed) <= limit;
-            let place = Place::at(self);
+            // If this operation is cancelled or not polled when the driver has left, the next
+            // operation drives.
+            self.desk.lock().waiting += 1;
+            let place = OnDrop(|| self.desk.lock().waiting -= 1);
             let mut wait = self.waiters.wait();
             let may_go_on = || is_enough() || !self.desk.lock().is_taken;
             poll_fn(|context| wait.poll(context, may_go_on)).await;
-            drop(wait);
-            if place.leave() && is_enough() {
+            drop((wait, place));
+            if self.desk.lock().is_taken && is_enough() {
                 return;
             }
         }
@@ -184,30 +187,6 @@ impl<K: Clone, V: Clone> AsyncListener<K, V> {
         desk.is_taken = true;
         self.has_begun.store(false, Ordering::Relaxed);
         Some(Driver { listener: self, begun: desk.begun.take(), has_left: false })
-    }
-}
-
-/// An operation that waits at the desk. If it is cancelled or not polled when the driver has left,
-/// the next operation drives.
-struct Place<'a, K, V>(&'a AsyncListener<K, V>);
-
-impl<'a, K, V> Place<'a, K, V> {
-    fn at(listener: &'a AsyncListener<K, V>) -> Self {
-        listener.desk.lock().waiting += 1;
-        Self(listener)
-    }
-
-    /// Ends the wait. Returns whether there is a driver without this operation.
-    fn leave(self) -> bool {
-        let listener = self.0;
-        drop(self);
-        listener.desk.lock().is_taken
-    }
-}
-
-impl<K, V> Drop for Place<'_, K, V> {
-    fn drop(&mut self) {
-        self.0.desk.lock().waiting -= 1;
     }
 }
 

@@ -111,9 +111,7 @@ impl<K, V> Entry<K, V> {
     where
         V: Clone,
     {
-        let value = self.value().clone();
-        drop(self);
-        value
+        self.value().clone()
     }
 
     /// How long ago, at the moment of the lookup, the value was inserted, or a reload found it not

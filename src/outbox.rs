@@ -41,7 +41,7 @@ use crate::primitives::atomic::{
     Ordering::{AcqRel, Acquire},
 };
 use crate::primitives::queue::SegQueue;
-use crate::primitives::seeded;
+use crate::primitives::{OnDrop, seeded};
 use crate::waiters::Waiters;
 
 /// The result of [`Outbox::deliver`].
@@ -114,10 +114,15 @@ impl<T> Outbox<T> {
         Delivered { count, more: false }
     }
 
-    /// Makes the caller the deliverer, unless there is one already.
-    fn raise(&self) -> Option<Delivering<'_, T>> {
+    /// Makes the caller the deliverer, unless there is one already. The flag is lowered when the
+    /// result is dropped, even by a panic of the callback.
+    fn raise(&self) -> Option<OnDrop<impl Fn()>> {
         let raised = self.delivering.swap(true, AcqRel);
-        (!raised || seeded("outbox-two-deliverers")).then(|| Delivering(self))
+        let lower = || {
+            self.delivering.swap(false, AcqRel);
+            self.waiters.wake_if(|| !self.is_received || self.is_within_limit());
+        };
+        (!raised || seeded("outbox-two-deliverers")).then(|| OnDrop(lower))
     }
 
     /// Whether at most as many items are pending as the limit says.
@@ -149,15 +154,5 @@ impl<T> Outbox<T> {
     /// Whether no item is pending.
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
-    }
-}
-
-/// Lowers the flag when it is dropped, even by a panic of the callback.
-struct Delivering<'a, T>(&'a Outbox<T>);
-
-impl<T> Drop for Delivering<'_, T> {
-    fn drop(&mut self) {
-        self.0.delivering.swap(false, AcqRel);
-        self.0.waiters.wake_if(|| !self.0.is_received || self.0.is_within_limit());
     }
 }

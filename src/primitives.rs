@@ -29,39 +29,33 @@ pub mod guarded {
     };
 }
 
-/// Runs user code. Catches a panic of that code, and returns `None` then.
+/// Runs user code. Catches a panic of that code, and returns `None` then. If the destructor of the
+/// panic's payload panics, the payload of that panic is leaked.
 pub fn catch_user_panic<T>(run: impl FnOnce() -> T) -> Option<T> {
-    let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
-    ran.map_err(discard).ok()
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    let drop_payload = |payload| {
+        catch_unwind(AssertUnwindSafe(|| drop(payload))).unwrap_or_else(std::mem::forget);
+    };
+    catch_unwind(AssertUnwindSafe(run)).map_err(drop_payload).ok()
+}
+
+/// Calls its function when it is dropped, even by a panic.
+pub struct OnDrop<F: Fn()>(pub F);
+
+impl<F: Fn()> Drop for OnDrop<F> {
+    #[inline]
+    fn drop(&mut self) {
+        (self.0)();
+    }
 }
 
 /// Runs code that may panic. Calls `give_back` if it does.
 #[inline(always)]
 pub fn on_unwind<T>(run: impl FnOnce() -> T, give_back: impl Fn()) -> T {
-    struct OnUnwind<F: Fn()>(F);
-
-    impl<F: Fn()> Drop for OnUnwind<F> {
-        fn drop(&mut self) {
-            (self.0)();
-        }
-    }
-
-    let unwinding = OnUnwind(give_back);
+    let unwinding = OnDrop(give_back);
     let result = run();
     std::mem::forget(unwinding);
     result
-}
-
-/// Drops the payload of a panic. Its destructor may panic, and so may the destructor of the new
-/// payload. After four payloads, a longer chain than any real one, the rest is leaked.
-fn discard(mut payload: Box<dyn std::any::Any + Send>) {
-    for _ in 0..4 {
-        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(payload))) {
-            Ok(()) => return,
-            Err(thrown) => payload = thrown,
-        }
-    }
-    std::mem::forget(payload);
 }
 
 /// A wait without limit, for something that takes a few instructions, unless the thread that does

@@ -9,17 +9,6 @@ use std::task::Waker;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WakerSlot(u32);
 
-#[derive(Debug)]
-enum Slot {
-    /// Nobody's. With the next such slot, or [`NONE`].
-    Free(WakerSlot),
-    /// A task's, with its waker unless that was taken out.
-    Held(Option<Waker>),
-}
-
-/// No slot.
-const NONE: WakerSlot = WakerSlot(u32::MAX);
-
 /// Room for so many tasks stays when none waits any more.
 const KEPT: usize = 16;
 
@@ -27,68 +16,47 @@ const KEPT: usize = 16;
 /// clones, calls and drops them outside of that lock.
 #[derive(Debug)]
 pub struct Wakers {
-    slots: Vec<Slot>,
-    free: WakerSlot,
-    /// The slots that tasks hold. When there are none, all slots go: otherwise each event would
-    /// look at as many as there ever were.
-    held: u32,
+    /// The wakers of the tasks, unless they were taken out.
+    slots: Vec<Option<Waker>>,
+    /// The slots that no task holds. When no task holds one, all slots go: otherwise each event
+    /// would look at as many as there ever were.
+    free: Vec<WakerSlot>,
 }
 
 impl Wakers {
     pub const fn new() -> Self {
-        Self { slots: Vec::new(), free: NONE, held: 0 }
+        Self { slots: Vec::new(), free: Vec::new() }
     }
 
     /// Keeps a waker in the task's slot; gives the task a slot if it has none. Returns the waker
     /// that was there before.
     #[must_use = "a waker's destructor is user code"]
     pub fn keep(&mut self, slot: &mut Option<WakerSlot>, waker: Waker) -> Option<Waker> {
-        let slot = *slot.get_or_insert_with(|| {
-            self.held += 1;
-            self.free_slot()
-        });
-        match std::mem::replace(&mut self.slots[slot.0 as usize], Slot::Held(Some(waker))) {
-            Slot::Held(before) => before,
-            Slot::Free(next) => {
-                self.free = next;
-                None
-            }
-        }
-    }
-
-    /// The slot that the next task gets.
-    fn free_slot(&mut self) -> WakerSlot {
-        if self.free != NONE {
-            return self.free;
-        }
-        self.slots.push(Slot::Held(None));
-        WakerSlot((self.slots.len() - 1) as u32)
+        let new = || {
+            self.slots.push(None);
+            WakerSlot(self.slots.len() as u32 - 1)
+        };
+        let slot = *slot.get_or_insert_with(|| self.free.pop().unwrap_or_else(new));
+        self.slots[slot.0 as usize].replace(waker)
     }
 
     /// Takes a task's slot back, and returns its waker.
     #[must_use = "a waker's destructor is user code"]
     pub fn release(&mut self, slot: WakerSlot) -> Option<Waker> {
-        let freed = std::mem::replace(&mut self.slots[slot.0 as usize], Slot::Free(self.free));
-        self.free = slot;
-        self.held -= 1;
-        if self.held == 0 {
+        let waker = self.slots[slot.0 as usize].take();
+        if self.free.len() + 1 < self.slots.len() {
+            self.free.push(slot);
+        } else {
             self.slots.clear();
             self.slots.shrink_to(KEPT);
-            self.free = NONE;
+            self.free = Vec::new();
         }
-        match freed {
-            Slot::Held(waker) => waker,
-            Slot::Free(_) => None,
-        }
+        waker
     }
 
     /// Takes all wakers out. The tasks keep their slots.
     pub fn take_all(&mut self) -> Vec<Waker> {
-        let held = |slot: &mut Slot| match slot {
-            Slot::Held(waker) => waker.take(),
-            Slot::Free(_) => None,
-        };
-        self.slots.iter_mut().filter_map(held).collect()
+        self.slots.iter_mut().filter_map(Option::take).collect()
     }
 }
 

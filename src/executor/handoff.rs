@@ -98,28 +98,26 @@ impl Handoff {
         } else {
             before & OUT != 0
         };
-        (!is_out).then(|| self.ticket())
+        (!is_out).then(|| Ticket { word: Arc::clone(&self.word), raised: true })
     }
 
     /// Whether a job is outstanding. The answer may be outdated when this returns.
     pub fn is_out(&self) -> bool {
         self.word.load(Relaxed) & OUT != 0
     }
-
-    fn ticket(&self) -> Ticket {
-        Ticket(Out { word: Arc::clone(&self.word), raised: true })
-    }
 }
 
-/// The raised bit `OUT`. Dropping this lowers the bit and leaves the work behind.
+/// The right to submit one job, which owns the ticket. Dropping it lowers the bit `OUT` and leaves
+/// the work behind.
 #[derive(Debug)]
-struct Out {
+#[must_use = "a ticket that is dropped leaves the work behind"]
+pub struct Ticket {
     word: Arc<AtomicU32>,
     /// False once `OUT` was lowered by other means.
     raised: bool,
 }
 
-impl Drop for Out {
+impl Drop for Ticket {
     fn drop(&mut self) {
         if self.raised && !seeded("handoff-drop-stays-out") {
             self.word.swap(IDLE, AcqRel);
@@ -127,37 +125,31 @@ impl Drop for Out {
     }
 }
 
-/// The right to submit one job, which owns the ticket.
-#[derive(Debug)]
-#[must_use = "a ticket that is dropped leaves the work behind"]
-pub struct Ticket(Out);
-
 impl Ticket {
     /// Begins the job. It sees the work that was left before any request until now.
     pub fn begin(self) -> Running {
-        let Self(out) = self;
-        out.word.swap(RUNNING, AcqRel);
-        Running(out)
+        self.word.swap(RUNNING, AcqRel);
+        Running(self)
     }
 }
 
 /// A running job. If it unwinds, it leaves its work behind.
 #[derive(Debug)]
 #[must_use = "dropping this means that the job was broken off"]
-pub struct Running(Out);
+pub struct Running(Ticket);
 
 impl Running {
     /// Ends the job, which has done the work that it saw. Returns a ticket for another job if there
     /// were requests since it began.
     pub fn finish(self) -> Option<Ticket> {
-        let Self(mut out) = self;
+        let Self(mut ticket) = self;
         // Only requests change the word meanwhile, and they turn it into `QUEUED`.
         let ended = if seeded("handoff-finish-forgets-requests") {
-            Ok(out.word.swap(IDLE, AcqRel))
+            Ok(ticket.word.swap(IDLE, AcqRel))
         } else {
-            out.word.compare_exchange(RUNNING, IDLE, AcqRel, Relaxed)
+            ticket.word.compare_exchange(RUNNING, IDLE, AcqRel, Relaxed)
         };
-        out.raised = ended.is_err();
-        out.raised.then(|| Ticket(out))
+        ticket.raised = ended.is_err();
+        ticket.raised.then_some(ticket)
     }
 }

@@ -75,11 +75,6 @@ pub struct Changed;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version(u64);
 
-impl Version {
-    /// The state before all registrations: to its holder, every flight is new.
-    const FIRST: Self = Self(0);
-}
-
 #[derive(Debug)]
 struct Entry<F> {
     hash: Hash32,
@@ -88,7 +83,7 @@ struct Entry<F> {
 }
 
 #[derive(Debug)]
-struct Table<F> {
+pub struct Table<F> {
     next_serial: u64,
     entries: HashTable<Entry<F>>,
 }
@@ -172,7 +167,7 @@ impl<F> Shard<F> {
     /// there are none: a flight that is missed then is new to the holder of the version.
     pub fn snapshot(&self, hash: Hash32) -> (Version, Vec<Arc<F>>) {
         if self.is_idle() {
-            return (Version::FIRST, Vec::new());
+            return (Version(0), Vec::new());
         }
         let table = self.table.lock();
         let version = Version(table.next_serial);
@@ -221,8 +216,7 @@ impl<F> Shard<F> {
     /// with this hash have been registered since the snapshot.
     pub fn lock_if(&self, hash: Hash32, seen: Version) -> Option<ShardGuard<'_, F>> {
         let table = self.table.lock();
-        (!table.has_news(hash, seen) || seeded("board-lock-ignores-news"))
-            .then(|| ShardGuard { _table: table })
+        (!table.has_news(hash, seen) || seeded("board-lock-ignores-news")).then_some(table)
     }
 
     /// Keeps registrations out of the shard as long as the guard lives. Returns `None` if
@@ -244,16 +238,12 @@ impl<F> Shard<F> {
         };
         // Every flight is examined, even after one that is in the way.
         let in_the_way = table.of(hash).filter(|entry| is_in_the_way(&entry.flight)).count();
-        (in_the_way == 0).then(|| ShardGuard { _table: table })
+        (in_the_way == 0).then_some(table)
     }
 }
 
 /// Keeps flights from being registered or removed. No user code may run while this guard lives.
-#[derive(Debug)]
-#[must_use]
-pub struct ShardGuard<'a, F> {
-    _table: MutexGuard<'a, Table<F>>,
-}
+pub type ShardGuard<'a, F> = MutexGuard<'a, Table<F>>;
 
 impl<F> Table<F> {
     fn of(&self, hash: Hash32) -> impl Iterator<Item = &Entry<F>> {

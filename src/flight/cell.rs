@@ -168,7 +168,10 @@ impl<F: HasCell> Leader<F> {
     pub fn complete(&mut self, result: impl FnOnce() -> F::Result) {
         // If `result` panics, the drop of this leader abandons the flight.
         let result = self.has_waiters().then(result);
-        self.end(result);
+        self.has_landed = true;
+        if let Some(result) = result {
+            self.flight.cell().land(State::Done(Arc::new(result)));
+        }
     }
 
     /// Whether the flight has not landed, and others hold it.
@@ -177,14 +180,6 @@ impl<F: HasCell> Leader<F> {
         // removed it (rule 5), or from one another.
         let is_alone = Arc::strong_count(&self.flight) == 1;
         !self.has_landed && !is_alone && !seeded("landings-forget-the-waiters")
-    }
-
-    /// Lands the flight, if it has not landed; `None` if there are no waiters.
-    fn end(&mut self, result: Option<F::Result>) {
-        self.has_landed = true;
-        if let Some(result) = result {
-            self.flight.cell().land(State::Done(Arc::new(result)));
-        }
     }
 }
 
@@ -218,25 +213,16 @@ impl<F: HasCell<Result: Clone>> Future for Follow<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        let waker = cx.waker().clone();
-        let mut state = this.flight.cell().state.lock();
-        match &mut *state {
-            State::Running(wakers) => {
-                let replaced = wakers.keep(&mut this.slot, waker);
-                drop(state);
-                drop(replaced);
-                Poll::Pending
-            }
-            State::Done(result) => {
-                let result = Arc::clone(result);
-                drop(state);
-                // The drop must come before the result is the return value: otherwise a panic of
-                // the waker's destructor would leak the result.
-                drop(waker);
-                Poll::Ready(Outcome::Done(F::Result::clone(&result)))
-            }
-            State::Abandoned => Poll::Ready(Outcome::Abandoned),
+        let (cell, waker) = (this.flight.cell(), cx.waker().clone());
+        let mut state = cell.state.lock();
+        if let State::Running(wakers) = &mut *state {
+            let replaced = wakers.keep(&mut this.slot, waker);
+            drop(state);
+            drop(replaced);
+            return Poll::Pending;
         }
+        drop(state);
+        cell.outcome().map_or(Poll::Pending, Poll::Ready)
     }
 }
 

@@ -4,7 +4,7 @@
 use super::raw::RawPool;
 use crate::links::NodeId;
 use crate::node::{Meta, state};
-use crate::primitives::Arc;
+use crate::primitives::{Arc, OnDrop};
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 
@@ -102,14 +102,8 @@ impl RawPool {
     /// It must not panic before the last node, because the contents of the nodes after it would not
     /// be dropped. If `each` panics for the last node, all contents have been dropped.
     pub fn destroy_all(&self, ids: &[NodeId], mut each: impl FnMut(&dyn Fn())) {
-        struct Free<'a>(&'a RawPool, &'a [NodeId]);
-        impl Drop for Free<'_> {
-            fn drop(&mut self) {
-                self.0.free(self.1);
-            }
-        }
         debug_assert!(ids.iter().all(|&id| self.meta(id).refs() == 0), "a node has a count");
-        let _free = Free(self, ids);
+        let _free = OnDrop(|| self.free(ids));
         for (n, &id) in ids.iter().enumerate() {
             if let Some(&next) = ids.get(n + AHEAD) {
                 // SAFETY: as below.
@@ -162,8 +156,9 @@ impl<K, V> Handle<K, V> {
     #[inline]
     pub fn key(&self) -> &K {
         // SAFETY: a handle is a count (rule 2), and no typed handle exists before the key is
-        // initialised.
-        unsafe { key_in::<K, V>(&self.raw.pool, self.raw.id) }
+        // initialised. The types are those of the pool. Key and value never change while they are
+        // protected (rule 6).
+        unsafe { &(*self.pair()).0 }
     }
 
     /// # Panics
@@ -171,8 +166,13 @@ impl<K, V> Handle<K, V> {
     #[inline]
     pub fn value(&self) -> &V {
         assert!(self.meta().state() & state::VALUE != 0, "a draft has no value");
-        // SAFETY: a handle is a count (rule 2), and the value is initialised.
-        unsafe { value_in::<K, V>(&self.raw.pool, self.raw.id) }
+        // SAFETY: as for the key; the value is initialised.
+        unsafe { &(*self.pair()).1 }
+    }
+
+    #[inline]
+    fn pair(&self) -> *mut (K, V) {
+        self.raw.pool.pair(self.raw.id).cast()
     }
 }
 
@@ -180,26 +180,4 @@ impl<K, V> Clone for Handle<K, V> {
     fn clone(&self) -> Self {
         Self { raw: self.raw.clone(), types: PhantomData }
     }
-}
-
-/// The key of node `id` in `raw`.
-///
-/// # Safety
-/// `raw` must be the raw pool of a `Pool<K, V>`. The key must be initialised, and protected for
-/// as long as the reference lives (rule 2).
-#[inline]
-unsafe fn key_in<K, V>(raw: &RawPool, id: NodeId) -> &K {
-    // SAFETY: the caller promises this. Key and value never change while they are protected
-    // (rule 6).
-    unsafe { &(*raw.pair(id).cast::<(K, V)>()).0 }
-}
-
-/// The value of node `id` in `raw`.
-///
-/// # Safety
-/// As for [`key_in`], with the value in place of the key.
-#[inline]
-unsafe fn value_in<K, V>(raw: &RawPool, id: NodeId) -> &V {
-    // SAFETY: as for `key_in`.
-    unsafe { &(*raw.pair(id).cast::<(K, V)>()).1 }
 }

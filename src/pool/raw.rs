@@ -11,8 +11,8 @@ use crate::hash::Hash32;
 use crate::links::NodeId;
 use crate::node::{Meta, state};
 use crate::prefetch::prefetch;
-use crate::primitives::Mutex;
 use crate::primitives::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::primitives::{Mutex, OnDrop};
 use crate::system;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
@@ -344,18 +344,14 @@ impl RawPool {
         let (meta, pair) = (self.meta(id), self.pair(id));
         let bits = meta.state();
         meta.clear_state(u8::MAX);
-        /// Drops the value even if the key's destructor panics.
-        struct DropValue(Option<unsafe fn(*mut u8)>, *mut u8);
-        impl Drop for DropValue {
-            fn drop(&mut self) {
-                if let Some(drop_value) = self.0 {
-                    // SAFETY: it is made below, with a function only if the value is
-                    // initialised. The caller owns the value.
-                    unsafe { drop_value(self.1) };
-                }
+        // The value is dropped even if the key's destructor panics.
+        let _value = OnDrop(|| {
+            if bits & state::VALUE != 0 {
+                // SAFETY: the state bit says that the value is initialised. The caller owns it.
+                // The bit is cleared, and this function is called once.
+                unsafe { (self.shape.drops.value)(pair) };
             }
-        }
-        let _value = DropValue((bits & state::VALUE != 0).then_some(self.shape.drops.value), pair);
+        });
         if bits & state::KEY != 0 {
             // SAFETY: the state bit says that the key is initialised. The caller has exclusive
             // access. The bit is cleared, so the key is dropped only once.
