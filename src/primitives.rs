@@ -58,19 +58,6 @@ pub fn on_unwind<T>(run: impl FnOnce() -> T, give_back: impl Fn()) -> T {
     result
 }
 
-/// A wait without limit, for something that takes a few instructions, unless the thread that does
-/// it was preempted. Therefore it spins first, and then yields the core each time.
-#[derive(Default)]
-pub struct Spin(ShortWait);
-
-impl Spin {
-    pub fn pause(&mut self) {
-        if !self.0.pause() {
-            thread::yield_now();
-        }
-    }
-}
-
 /// `Relaxed` if the named defect is [`seeded`], else `ordering`.
 #[inline(always)]
 pub fn ordering_unless_seeded(bug: &str, ordering: atomic::Ordering) -> atomic::Ordering {
@@ -86,18 +73,26 @@ pub enum Patience {
     Skip,
 }
 
-/// A wait that ends. It is long enough for a holder that has a core, and it does not yield the
-/// core.
+/// A wait for something that takes a few instructions, unless the thread that does it was
+/// preempted.
 #[derive(Default)]
-pub struct ShortWait(u32);
+pub struct Spin(u32);
 
-impl ShortWait {
+impl Spin {
     /// This many spin hints are enough for a holder that has a core. The model checker lets other
     /// threads run at each hint, so one is enough for it.
     const HINTS: u32 = if cfg!(cortado_loom) { 1 } else { 64 };
 
-    /// Waits a little. Returns false once the wait has been long enough.
-    pub fn pause(&mut self) -> bool {
+    /// Waits a little. First it spins, and then it yields the core each time.
+    pub fn pause(&mut self) {
+        if !self.try_pause() {
+            thread::yield_now();
+        }
+    }
+
+    /// Waits a little and does not yield the core. Returns false once the wait has been long enough
+    /// for a holder that has a core.
+    pub fn try_pause(&mut self) -> bool {
         let goes_on = self.0 < Self::HINTS;
         if goes_on {
             self.0 += 1;

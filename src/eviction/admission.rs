@@ -16,13 +16,14 @@ pub struct Admission {
     /// It counts the requests. Its spread of a hash identifies a key here and in the memory of
     /// rejections.
     pub sketch: Sketch,
-    dice: Dice,
+    /// The state of a splitmix64 generator. The same seed gives the same rolls.
+    dice: u64,
 }
 
 impl Admission {
     pub fn new(seed: u64) -> Self {
-        let mut dice = Dice(seed);
-        Self { sketch: Sketch::new(dice.roll()), dice }
+        let mut dice = seed;
+        Self { sketch: Sketch::new(roll(&mut dice)), dice }
     }
 
     /// Whether the candidate takes the victim's room. It does if its frequency is higher.
@@ -34,8 +35,7 @@ impl Admission {
     #[inline]
     pub fn admits(&mut self, candidate: Spread, victim: Spread) -> bool {
         let frequency = self.sketch.frequency(candidate);
-        frequency > self.sketch.frequency(victim)
-            || (frequency >= WARM && self.dice.one_in(WARM_CHANCE))
+        frequency > self.sketch.frequency(victim) || (frequency >= WARM && self.one_in(WARM_CHANCE))
     }
 
     /// Whether a newcomer that was rejected recently may go to the main region at once. `victim` is
@@ -45,29 +45,23 @@ impl Admission {
     #[inline]
     pub fn recalls(&mut self, newcomer: Spread, victim: Option<Spread>, chance: u64) -> bool {
         victim.is_none_or(|victim| self.sketch.frequency(newcomer) > self.sketch.frequency(victim))
-            || self.dice.one_in(chance)
+            || self.one_in(chance)
     }
 
     /// A random number.
     pub fn roll(&mut self) -> u64 {
-        self.dice.roll()
-    }
-}
-
-/// A splitmix64 generator. The same seed gives the same rolls.
-#[derive(Debug)]
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ x >> 31
+        roll(&mut self.dice)
     }
 
     fn one_in(&mut self, chances: u64) -> bool {
         self.roll().is_multiple_of(chances)
     }
+}
+
+fn roll(dice: &mut u64) -> u64 {
+    *dice = dice.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut x = *dice;
+    x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ x >> 31
 }

@@ -2,7 +2,7 @@
 //! overflow.
 
 use super::bucket::{Bucket, Ctrl};
-use crate::primitives::{Patience, ShortWait, Spin};
+use crate::primitives::{Patience, Spin};
 use std::mem;
 
 /// Another thread has locked the bucket, or keeps changing it.
@@ -37,7 +37,7 @@ impl<'g> HomeLock<'g> {
     pub fn acquire(
         home: &'g Bucket,
         patience: Patience,
-        short: &mut ShortWait,
+        short: &mut Spin,
     ) -> Result<Self, BucketBusy> {
         let mut spin = Spin::default();
         loop {
@@ -48,7 +48,7 @@ impl<'g> HomeLock<'g> {
             }
             match patience {
                 Patience::Wait => spin.pause(),
-                Patience::Skip if short.pause() => {}
+                Patience::Skip if short.try_pause() => {}
                 Patience::Skip => return Err(BucketBusy),
             }
         }

@@ -11,7 +11,7 @@ use super::lock::{BucketBusy, HomeLock};
 use super::memory::{Chain, EmptyOverflow, Preparation, append};
 use super::state::Index;
 use super::table::{HashOf, LOAD, Table};
-use crate::primitives::{Patience, ShortWait, seeded};
+use crate::primitives::{Patience, Spin, seeded};
 
 /// The number of buckets to request from [`Index::help`] for `additions` additions to the index.
 ///
@@ -100,7 +100,7 @@ impl Index {
         }
         // One waiting budget for all buckets. Otherwise a help that meets many locks would take
         // long.
-        let wait = &mut (patience, ShortWait::default());
+        let wait = &mut (patience, Spin::default());
         let retired = &self.root.retired;
         let mut move_one = |position| {
             let overflow = move_bucket((table, next), position, store, wait)?;
@@ -135,7 +135,7 @@ impl Index {
         moving.held.append(&mut held);
         if moving.moved == len {
             self.root.advance(table, guard);
-            self.hint.follow(&self.root, guard);
+            self.update_hint(guard);
         }
         moving.has_more(len)
     }
@@ -159,7 +159,7 @@ fn move_bucket<'g>(
     (table, next): (&'g Table, &'g Table),
     position: usize,
     store: &impl HashOf,
-    wait: &mut (Patience, ShortWait),
+    wait: &mut (Patience, Spin),
 ) -> Result<Option<EmptyOverflow>, BucketBusy> {
     let lock = HomeLock::acquire(&table.buckets[position], wait.0, &mut wait.1)?;
     let chain = Chain::locked(&lock);
@@ -198,7 +198,7 @@ fn split(chain: Chain<'_>, next: &Table, halves: &[Bucket], store: &impl HashOf)
 fn merge(
     chain: Chain<'_>,
     target: &Bucket,
-    (patience, short): &mut (Patience, ShortWait),
+    (patience, short): &mut (Patience, Spin),
 ) -> Result<(), BucketBusy> {
     let slots = |bucket: &Bucket| bucket.fingerprints().occupied();
     if chain.clone().all(|bucket| slots(bucket).next().is_none()) {

@@ -1,11 +1,10 @@
 //! What an index consists of.
 
-use super::hint::Hint;
 use super::memory::{EmptyOverflow, Preparation};
 use super::root::Root;
 use super::table::{Table, bits_for};
 use crate::epoch::{Grace, Guard};
-use crate::hash::Hash32;
+use crate::primitives::atomic::AtomicUsize;
 use crate::primitives::{Mutex, Patience};
 
 /// The index; see the [module](super).
@@ -17,7 +16,9 @@ use crate::primitives::{Mutex, Patience};
 #[derive(Debug)]
 pub struct Index {
     pub(super) root: Root,
-    pub(super) hint: Hint,
+    /// [`Table::hint`] of the current table. Accesses are relaxed, and it is out of date at times:
+    /// then the prefetched line is useless, or no longer exists.
+    pub(super) hint: AtomicUsize,
     /// The size of the first table, as a power of two. The index never becomes smaller.
     pub(super) least_bits: u32,
     /// The table to come, while its memory is being zeroed.
@@ -30,7 +31,7 @@ impl Index {
     pub fn with_capacity(entries: usize) -> Self {
         let least_bits = bits_for(entries);
         let table = Table::new(least_bits);
-        let hint = Hint::new(&table);
+        let hint = AtomicUsize::new(table.hint());
         Self { root: Root::new(table), hint, least_bits, preparation: Mutex::new(None) }
     }
 
@@ -42,12 +43,6 @@ impl Index {
     /// The number of home buckets that have an overflow, with or without entries in it. For tests.
     pub fn overflows(&self, guard: &Guard) -> usize {
         self.root.current(guard).buckets.iter().filter(|bucket| bucket.has_overflow()).count()
-    }
-
-    /// Begins to load the home bucket of a hash. Needs no guard, because it follows no pointer.
-    #[inline(always)]
-    pub fn prefetch(&self, hash: Hash32) {
-        self.hint.prefetch(hash);
     }
 
     /// Whether there is work for [`Index::help`].

@@ -122,6 +122,11 @@ impl Table {
         (bits > least && entries <= room / SPARSE).then(fitting)
     }
 
+    /// The address of the first bucket. Its low bits are free, and hold the shift.
+    pub fn hint(&self) -> usize {
+        self.buckets.as_ptr().addr() | self.shift as usize
+    }
+
     /// Whether several buckets of this table become one of the next.
     pub fn merges_into(&self, next: &Self) -> bool {
         next.shift > self.shift

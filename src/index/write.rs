@@ -9,7 +9,7 @@ use super::lock::{BucketBusy, HomeLock};
 use super::memory::{Chain, EmptyOverflow, append};
 use super::state::Index;
 use crate::links::NodeId;
-use crate::primitives::{Patience, ShortWait, Spin, seeded};
+use crate::primitives::{Patience, Spin, seeded};
 use std::convert::Infallible;
 use std::ptr;
 
@@ -183,7 +183,7 @@ impl Index {
         patience: Patience,
     ) -> Result<Option<Locked<'g>>, BucketBusy> {
         // `short` is one wait for all attempts together.
-        let (mut short, mut attempts) = (ShortWait::default(), 0);
+        let (mut short, mut attempts) = (Spin::default(), 0);
         while patience == Patience::Wait || attempts < ATTEMPTS {
             attempts += 1;
             let mut spin = Spin::default();
@@ -192,7 +192,7 @@ impl Index {
                     spin.pause();
                     Ok(())
                 }
-                Patience::Skip if short.pause() => Ok(()),
+                Patience::Skip if short.try_pause() => Ok(()),
                 Patience::Skip => Err(BucketBusy),
             };
             let found = match self.search_while(guard, hash, |other| other == id, pause) {

@@ -19,50 +19,10 @@
 //! The heads of a level are allocated when its first id comes, since many wheels use one level or
 //! two. A ring whose head is not there is empty.
 
-use super::geometry::{Geometry, MAX_BUCKETS};
+use super::geometry::{Geometry, MAX_BUCKETS, Ring};
 use super::store::TimerStore;
 use crate::links::{Links, NodeId};
 use crate::macros::ensure;
-
-/// The ring of a bucket's first lane, which stands for the bucket, or of another lane; or the
-/// backlog of a level.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ring(u32);
-
-impl Ring {
-    pub fn of(level: usize, index: u32) -> Self {
-        Self(level as u32 * MAX_BUCKETS + index)
-    }
-
-    fn head(self) -> NodeId {
-        NodeId::from_raw(NodeId::FIRST_RESERVED.raw() + self.0)
-    }
-
-    /// The ring that has this head.
-    fn of_head(head: NodeId) -> Self {
-        Self(head.raw() - NodeId::FIRST_RESERVED.raw())
-    }
-
-    pub fn level(self) -> usize {
-        (self.0 / MAX_BUCKETS) as usize
-    }
-
-    pub fn index(self) -> u32 {
-        self.0 % MAX_BUCKETS
-    }
-
-    fn bit(self) -> u64 {
-        1 << self.index()
-    }
-
-    /// The head of this ring while it is empty.
-    fn empty_head(self) -> Links {
-        let links = Links::default();
-        links.set_prev(self.head());
-        links.set_next(self.head());
-        links
-    }
-}
 
 #[derive(Debug)]
 pub struct Buckets<const LANES: usize> {

@@ -5,6 +5,7 @@
 //! the instants.
 
 use crate::clock::{Nanos, Timestamp, nanos};
+use crate::links::{Links, NodeId};
 use std::time::Duration;
 
 /// Maximum number of buckets of one level: its occupancy must fit in one `u64`.
@@ -99,12 +100,44 @@ impl Level {
     }
 }
 
-/// The bucket of a deadline.
+/// The ring of a bucket's first lane, which stands for the bucket, or of another lane; or the
+/// backlog of a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Position {
-    pub level: usize,
-    /// The number of the bucket in its level.
-    pub index: u32,
+pub struct Ring(pub(super) u32);
+
+impl Ring {
+    pub fn of(level: usize, index: u32) -> Self {
+        Self(level as u32 * MAX_BUCKETS + index)
+    }
+
+    pub(super) fn head(self) -> NodeId {
+        NodeId::from_raw(NodeId::FIRST_RESERVED.raw() + self.0)
+    }
+
+    /// The ring that has this head.
+    pub(super) fn of_head(head: NodeId) -> Self {
+        Self(head.raw() - NodeId::FIRST_RESERVED.raw())
+    }
+
+    pub fn level(self) -> usize {
+        (self.0 / MAX_BUCKETS) as usize
+    }
+
+    pub fn index(self) -> u32 {
+        self.0 % MAX_BUCKETS
+    }
+
+    pub(super) fn bit(self) -> u64 {
+        1 << self.index()
+    }
+
+    /// The head of this ring while it is empty.
+    pub(super) fn empty_head(self) -> Links {
+        let links = Links::default();
+        links.set_prev(self.head());
+        links.set_next(self.head());
+        links
+    }
 }
 
 /// The levels of a wheel, finest first. Each level covers one tick of the next level. The last
@@ -200,12 +233,12 @@ impl Geometry {
     /// The bucket for a deadline. A deadline that has passed goes to the current
     /// bucket of the finest level. The bucket that it missed comes round only a whole turn later.
     #[inline]
-    pub fn position(&self, clock: Timestamp, deadline: Timestamp) -> Position {
+    pub fn position(&self, clock: Timestamp, deadline: Timestamp) -> Ring {
         let Some(left) = time_left(clock, deadline) else {
-            return Position { level: 0, index: self.levels[0].index(clock) };
+            return Ring::of(0, self.levels[0].index(clock));
         };
         let level = usize::from(self.by_magnitude[left.raw().ilog2() as usize]);
-        Position { level, index: self.levels[level].index(deadline) }
+        Ring::of(level, self.levels[level].index(deadline))
     }
 }
 

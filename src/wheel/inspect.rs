@@ -1,8 +1,7 @@
 //! Looking at a wheel: its ids in the order of their buckets, and the recount of all that must
 //! hold.
 
-use super::buckets::Ring;
-use super::geometry::time_left;
+use super::geometry::{Ring, time_left};
 use super::store::TimerStore;
 use super::{Wheel, bits};
 use crate::clock::{Nanos, Timestamp};

@@ -98,10 +98,9 @@ use crate::clock::{Nanos, Timestamp};
 use crate::links::{Links, NodeId};
 use crate::primitives::seeded;
 use buckets::{Buckets, is_linked};
-use geometry::{Position, is_later, time_left};
+use geometry::{is_later, time_left};
 
-pub use buckets::Ring;
-pub use geometry::{Geometry, Level};
+pub use geometry::{Geometry, Level, Ring};
 pub use store::TimerStore;
 
 /// The result of [`Wheel::poll`].
@@ -392,8 +391,8 @@ impl<const LANES: usize> Wheel<LANES> {
         node: (NodeId, &Links),
         deadline: Timestamp,
     ) {
-        let Position { level, index } = self.geometry.position(self.clock, deadline);
-        let ring = self.buckets.lane_of(Ring::of(level, index), node.0);
+        let bucket = self.geometry.position(self.clock, deadline);
+        let ring = self.buckets.lane_of(bucket, node.0);
         self.buckets.push(store, ring, node);
     }
 }

@@ -5,8 +5,8 @@
 //! cascade level by level. A step over few ids is cheaper by sorting them: the wheel
 //! looks at each id once, and none of those that are due passes through finer levels.
 
-use super::buckets::{Buckets, Ring};
-use super::geometry::{Level, is_later, time_left};
+use super::buckets::Buckets;
+use super::geometry::{Level, Ring, is_later, time_left};
 use super::store::TimerStore;
 use super::{Wheel, bits};
 use crate::clock::{Nanos, Timestamp};

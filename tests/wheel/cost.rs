@@ -47,7 +47,7 @@ fn a_fine_tick_keeps_long_lifetimes_cheap() {
     for run in 0..runs {
         let (start, lifetime) = (run * 7_919 * MILLISECOND, HOUR + run * 1_013 * MILLISECOND);
         let instants = [start, start + lifetime].map(Timestamp::from_raw);
-        let level = fine.position(instants[0], instants[1]).level as u64;
+        let level = fine.position(instants[0], instants[1]).level() as u64;
         assert_eq!(level, 4, "an hour is in the fifth of six levels");
         let looks = looks(&fine, start, lifetime);
         // Once on entering the tick of each level, from this one down, and once when the finest is
