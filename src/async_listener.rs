@@ -203,7 +203,8 @@ impl<K: Clone, V: Clone> Driver<'_, K, V> {
     async fn tell(mut self, limit: Option<usize>, most: u32, told: &mut u32) -> bool {
         while self.begin() {
             let is_told = poll_fn(|context| self.poll(context)).await;
-            let is_dropped = self.end();
+            let begun = self.begun.take();
+            let is_dropped = catch_user_panic(|| drop(begun)).is_some();
             self.count(is_told && is_dropped);
             *told += 1;
             let backlog = self.listener.backlog.load(Ordering::Relaxed);
@@ -249,12 +250,6 @@ impl<K: Clone, V: Clone> Driver<'_, K, V> {
         if !is_told {
             self.listener.panics.fetch_add(1, Ordering::Relaxed);
         }
-    }
-
-    /// Drops the future of the notice. False if that has panicked.
-    fn end(&mut self) -> bool {
-        let begun = self.begun.take();
-        catch_user_panic(|| drop(begun)).is_some()
     }
 
     /// Polls the notice. True if it was told, false if it has panicked.

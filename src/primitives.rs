@@ -308,25 +308,23 @@ mod model {
 
         /// Unbounded queue with the contract of crossbeam's `SegQueue`.
         #[derive(Debug)]
-        pub struct SegQueue<T> {
-            items: Mutex<VecDeque<T>>,
-        }
+        pub struct SegQueue<T>(Mutex<VecDeque<T>>);
 
         impl<T> SegQueue<T> {
             pub fn new() -> Self {
-                Self { items: Mutex::new(VecDeque::new()) }
+                Self(Mutex::new(VecDeque::new()))
             }
 
             pub fn push(&self, item: T) {
-                self.items.lock().push_back(item);
+                self.0.lock().push_back(item);
             }
 
             pub fn pop(&self) -> Option<T> {
-                self.items.lock().pop_front()
+                self.0.lock().pop_front()
             }
 
             pub fn len(&self) -> usize {
-                self.items.lock().len()
+                self.0.lock().len()
             }
 
             pub fn is_empty(&self) -> bool {

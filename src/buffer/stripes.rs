@@ -53,8 +53,9 @@ pub(super) struct Stripes<const SEGMENTS: usize> {
     /// allocates the places.
     places: OnceLock<Box<[Stripe<SEGMENTS>]>>,
     /// The number of places, a power of two.
-    len: usize,
-    ring_capacity: usize,
+    pub(super) len: usize,
+    /// How many events each stripe can hold.
+    pub(super) ring_capacity: usize,
     /// The stripe at which the next [`rotate`](Self::rotate) begins. Only the drainer uses it.
     first: AtomicUsize,
 }
@@ -110,17 +111,8 @@ impl<const SEGMENTS: usize> Stripes<SEGMENTS> {
         (0..self.len).filter_map(move |step| self.get(first.wrapping_add(step) & (self.len - 1)))
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.len
-    }
-
     /// How many events all stripes can hold together.
     pub(super) fn capacity(&self) -> usize {
         self.len * self.ring_capacity
-    }
-
-    /// How many events each stripe can hold.
-    pub(super) fn ring_capacity(&self) -> usize {
-        self.ring_capacity
     }
 }

@@ -138,7 +138,7 @@ impl WriteBuffer {
     /// Changes the limits. The memory of the stripes stays as it is, so a batch does not grow
     /// beyond the one with which the buffer was made.
     pub fn set_limits(&self, limits: WriteLimits) {
-        let batch = limits.batch.clamp(1, self.stripes.ring_capacity() / BATCHES);
+        let batch = limits.batch.clamp(1, self.stripes.ring_capacity / BATCHES);
         self.batch.store(batch as u64, Relaxed);
         self.weight_limit.store(limits.weight, Relaxed);
         self.spill.set_limits(limits.spilled_events, limits.spilled_weight);
@@ -211,7 +211,7 @@ impl WriteBuffer {
         }
         let mut left = limits.stripes;
         for stripe in self.stripes.rotate() {
-            let limit = left.min(self.stripes.ring_capacity());
+            let limit = left.min(self.stripes.ring_capacity);
             scratch.clear();
             let taken = stripe.take_batch(limit, patience, scratch);
             let more = apply_batch(scratch, &mut apply, || stripe.release(taken));
@@ -231,7 +231,7 @@ impl WriteBuffer {
 
     /// The number of stripes.
     pub fn stripes(&self) -> usize {
-        self.stripes.len()
+        self.stripes.len
     }
 
     /// How many events all stripes can hold together.

@@ -48,7 +48,7 @@ impl Aside {
     }
 
     /// Gives a node up. Returns whether it was here.
-    pub fn remove<'a, S: PolicyStore>(&mut self, store: &S, node: S::Node<'a>) -> bool {
+    pub fn remove<S: PolicyStore>(&mut self, store: &S, node: S::Node<'_>) -> bool {
         if !Self::holds(node.links()) {
             return false;
         }

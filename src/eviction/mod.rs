@@ -171,7 +171,7 @@ impl Policy {
 
     /// Adds a new node. This counts as a request that missed. The caller passes the node that the
     /// store would return.
-    pub fn add<'a, S: PolicyStore>(&mut self, store: &S, node: (NodeId, S::Node<'a>)) {
+    pub fn add<S: PolicyStore>(&mut self, store: &S, node: (NodeId, S::Node<'_>)) {
         let hash = node.1.hash();
         let spread = self.admission.sketch.spread(hash);
         self.admission.sketch.increment(spread);
@@ -198,11 +198,11 @@ impl Policy {
     /// Returns false, and does nothing, if `old` is not in the policy or if the two nodes differ in
     /// weight. The caller passes the nodes that the store would return.
     #[inline]
-    pub fn replace_uncounted<'a, S: PolicyStore>(
+    pub fn replace_uncounted<S: PolicyStore>(
         &mut self,
         store: &S,
-        old: S::Node<'a>,
-        (new, node): (NodeId, S::Node<'a>),
+        old: S::Node<'_>,
+        (new, node): (NodeId, S::Node<'_>),
     ) -> bool {
         old.weight() == node.weight() && self.queues.regions.replace(store, old, (new, node))
     }
@@ -266,14 +266,14 @@ impl Policy {
 
     /// Removes a node, if it is in the policy.
     #[inline]
-    pub fn remove<'a, S: PolicyStore>(&mut self, store: &S, node: S::Node<'a>) {
+    pub fn remove<S: PolicyStore>(&mut self, store: &S, node: S::Node<'_>) {
         // A victim that was taken is in the policy no more.
         if node.region() != Region::None || Aside::holds(node.links()) {
             self.remove_held(store, node);
         }
     }
 
-    fn remove_held<'a, S: PolicyStore>(&mut self, store: &S, node: S::Node<'a>) {
+    fn remove_held<S: PolicyStore>(&mut self, store: &S, node: S::Node<'_>) {
         if self.queues.remove(store, node) != Region::None
             || self.queues.regions.aside.remove(store, node)
         {
@@ -356,7 +356,7 @@ impl Policy {
         }
     }
 
-    fn hit<'a, S: PolicyStore>(&mut self, store: &S, node: (NodeId, S::Node<'a>), from: Region) {
+    fn hit<S: PolicyStore>(&mut self, store: &S, node: (NodeId, S::Node<'_>), from: Region) {
         let hash = node.1.hash();
         self.admission.sketch.increment(self.admission.sketch.spread(hash));
         self.queues.hit(store, node, from);

@@ -90,10 +90,10 @@ impl Queues {
 
     /// Adds a node that is on no list. `spread` is its hash after
     /// [`Sketch::spread`](crate::sketch::Sketch::spread).
-    pub fn arrive<'a, S: PolicyStore>(
+    pub fn arrive<S: PolicyStore>(
         &mut self,
         store: &S,
-        (id, node): (NodeId, S::Node<'a>),
+        (id, node): (NodeId, S::Node<'_>),
         spread: Spread,
         admission: &mut Admission,
     ) {
@@ -114,12 +114,7 @@ impl Queues {
 
     /// Links a node that was hit in `from` to the region where a hit sends it. The node must be on
     /// no list.
-    pub fn hit<'a, S: PolicyStore>(
-        &mut self,
-        store: &S,
-        node: (NodeId, S::Node<'a>),
-        from: Region,
-    ) {
+    pub fn hit<S: PolicyStore>(&mut self, store: &S, node: (NodeId, S::Node<'_>), from: Region) {
         let to = match from {
             Region::Probation => Region::Protected,
             Region::Window | Region::Weightless if !self.rules.rejects_newcomers => {
@@ -133,7 +128,7 @@ impl Queues {
     }
 
     /// Removes a node and returns its former region.
-    pub fn remove<'a, S: PolicyStore>(&mut self, store: &S, node: S::Node<'a>) -> Region {
+    pub fn remove<S: PolicyStore>(&mut self, store: &S, node: S::Node<'_>) -> Region {
         let from = self.regions.remove(store, node);
         if from != Region::None {
             self.ghost.fit(self.regions.len());
@@ -194,10 +189,10 @@ impl Queues {
 
     /// Links a node that is on no list to the front of `region`, unless its weight requires another
     /// place.
-    fn insert_into<'a, S: PolicyStore>(
+    fn insert_into<S: PolicyStore>(
         &mut self,
         store: &S,
-        (id, node): (NodeId, S::Node<'a>),
+        (id, node): (NodeId, S::Node<'_>),
         region: Region,
     ) {
         let weight = u64::from(node.weight());

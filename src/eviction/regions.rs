@@ -57,10 +57,10 @@ impl Regions {
 
     /// Links a node that is in no region.
     #[inline]
-    pub fn insert<'a, S: PolicyStore>(
+    pub fn insert<S: PolicyStore>(
         &mut self,
         store: &S,
-        (id, node): (NodeId, S::Node<'a>),
+        (id, node): (NodeId, S::Node<'_>),
         to: Region,
         end: End,
     ) {
@@ -79,7 +79,7 @@ impl Regions {
 
     /// Unlinks a node and returns its former region.
     #[inline]
-    pub fn remove<'a, S: PolicyStore>(&mut self, store: &S, node: S::Node<'a>) -> Region {
+    pub fn remove<S: PolicyStore>(&mut self, store: &S, node: S::Node<'_>) -> Region {
         let from = node.region();
         if let Some(list) = self.of_mut(from) {
             list.list.unlink(store, node.links());
@@ -94,11 +94,11 @@ impl Regions {
 
     /// Puts `new` in the place of the node `from`. `new` must be in no region and have the same
     /// weight. Returns false if `from` is in no region.
-    pub fn replace<'a, S: PolicyStore>(
+    pub fn replace<S: PolicyStore>(
         &mut self,
         store: &S,
-        from: S::Node<'a>,
-        (new, to): (NodeId, S::Node<'a>),
+        from: S::Node<'_>,
+        (new, to): (NodeId, S::Node<'_>),
     ) -> bool {
         let region = from.region();
         let Some(list) = self.of_mut(region) else { return false };
@@ -109,11 +109,11 @@ impl Regions {
     }
 
     /// [`replace`](Self::replace) for nodes that differ in weight, neither of which is zero.
-    pub fn replace_reweighed<'a, S: PolicyStore>(
+    pub fn replace_reweighed<S: PolicyStore>(
         &mut self,
         store: &S,
-        from: S::Node<'a>,
-        to: (NodeId, S::Node<'a>),
+        from: S::Node<'_>,
+        to: (NodeId, S::Node<'_>),
     ) -> bool {
         let (before, after) = (u64::from(from.weight()), u64::from(to.1.weight()));
         debug_assert!(before > 0 && after > 0, "weightless nodes have a region of their own");
@@ -146,7 +146,7 @@ impl Regions {
             list.list.validate(store).map_err(|error| format!("{region:?}: {error}"))?;
             let mut weight = 0;
             for id in list.list.iter(store) {
-                let (said, own) = (store.region(id), store.weight(id));
+                let (said, own) = (store.node(id).region(), store.weight(id));
                 ensure!(said == region, "{id} in {region:?} says {said:?}");
                 let is_weightless = region == Region::Weightless;
                 ensure!((own == 0) == is_weightless, "{id} in {region:?} weighs {own}");

@@ -292,7 +292,12 @@ impl Shared {
         loop {
             match state.next(&shared.limits, &mut idle_since, Instant::now()) {
                 Next::Run(number, job) => {
-                    Self::leave(shared, state);
+                    if seeded("executor-takes-in-silence") {
+                        drop(state);
+                    } else {
+                        let refused = Self::staff(shared, state);
+                        debug_assert!(refused.is_empty(), "jobs are refused only if no job runs");
+                    }
                     let panicked = catch_user_panic(job).is_none();
                     state = shared.state.lock();
                     state.finish(number, panicked);
@@ -316,15 +321,6 @@ impl Shared {
             // Another worker may be waiting for the state that this one found: an empty queue.
             shared.wake.notify_all();
         }
-    }
-
-    /// Releases the lock when a worker starts a job.
-    fn leave(shared: &Arc<Self>, state: MutexGuard<'_, State>) {
-        if seeded("executor-takes-in-silence") {
-            return;
-        }
-        let refused = Self::staff(shared, state);
-        debug_assert!(refused.is_empty(), "jobs are refused only if no job runs");
     }
 
     fn wait<'a>(&self, state: MutexGuard<'a, State>, limit: Duration) -> MutexGuard<'a, State> {

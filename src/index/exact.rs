@@ -120,11 +120,7 @@ impl<'g, H: HashOf> Exact<'g, H> {
             return Err(Changed);
         }
         let none = ScanResult { bucket: last, slot: ScanResult::NO_SLOT, id: NodeId::NONE };
-        let seen = match hit {
-            Some(hit) => hit,
-            None => free.unwrap_or(none),
-        };
-        Ok(Locked::of(lock, fingerprint, seen))
+        Ok(Locked::of(lock, fingerprint, hit.or(free).unwrap_or(none)))
     }
 }
 

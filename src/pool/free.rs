@@ -32,6 +32,9 @@ impl Head {
     }
 }
 
+/// A node that was free, and its address.
+type Popped<'p> = Option<(NodeId, Address<'p>)>;
+
 /// Free ids, last in first out per stripe.
 #[derive(Debug)]
 pub struct FreeList {
@@ -49,11 +52,7 @@ struct Stripes {
 
 impl Stripes {
     #[inline]
-    fn pop_from<'p>(
-        &self,
-        pool: &'p impl NodeMemory,
-        stripe: usize,
-    ) -> Option<(NodeId, Address<'p>)> {
+    fn pop_from<'p>(&self, pool: &'p impl NodeMemory, stripe: usize) -> Popped<'p> {
         let head = &self.heads[stripe % STRIPES];
         let mut seen = Head(head.load(Acquire));
         loop {
@@ -78,11 +77,7 @@ impl Stripes {
     }
 
     #[cold]
-    fn pop_elsewhere<'p>(
-        &self,
-        pool: &'p impl NodeMemory,
-        own: usize,
-    ) -> Option<(NodeId, Address<'p>)> {
+    fn pop_elsewhere<'p>(&self, pool: &'p impl NodeMemory, own: usize) -> Popped<'p> {
         (1..STRIPES).find_map(|step| self.pop_from(pool, own + step))
     }
 
@@ -110,7 +105,7 @@ impl FreeList {
 
     /// Takes an id, from this thread's stripe first. Returns the id and the address of its node.
     #[inline]
-    pub fn pop<'p>(&self, pool: &'p impl NodeMemory) -> Option<(NodeId, Address<'p>)> {
+    pub fn pop<'p>(&self, pool: &'p impl NodeMemory) -> Popped<'p> {
         let (stripes, own) = (self.stripes.get()?, thread_stripe());
         stripes.pop_from(pool, own).or_else(|| stripes.pop_elsewhere(pool, own))
     }

@@ -99,14 +99,6 @@ fn sentinel_layout(stride: usize, align: usize) -> Layout {
     layout.expect("key and value must fit into memory")
 }
 
-/// Nodes of one allocation.
-#[derive(Clone, Copy)]
-struct Nodes {
-    len: usize,
-    stride: usize,
-    columns: Columns,
-}
-
 /// Where a node is.
 struct Location {
     /// The first node of its chunk.
@@ -117,14 +109,10 @@ struct Location {
     len: usize,
 }
 
-/// Allocates memory for some nodes of one stride, and for their columns. Returns the first
+/// Allocates memory for some nodes of one shape, and for their columns. Returns the first
 /// node and its distance in bytes from the start of the allocation. The layout must have room for
 /// the nodes and the columns, and must have the alignment or room for it.
-fn new_nodes(
-    layout: Layout,
-    align: usize,
-    Nodes { len: _len, stride: _stride, columns: _columns }: Nodes,
-) -> (NonNull<u8>, usize) {
+fn new_nodes(layout: Layout, align: usize, _of: &Shape, _len: usize) -> (NonNull<u8>, usize) {
     // SAFETY: the layout's size is not zero, because strides are at least 64.
     let start = unsafe { alloc_zeroed(layout) };
     let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
@@ -136,14 +124,16 @@ fn new_nodes(
     // Zeroed memory is an initialised Meta and column, because their fields are std's
     // atomics. loom's atomics have to be constructed.
     #[cfg(cortado_loom)]
+    let (stride, columns) = (stride_of(_of.pair), _of.columns.len());
+    #[cfg(cortado_loom)]
     for index in 0.._len {
         // SAFETY: the node is within the allocation, which belongs to this thread alone.
-        unsafe { base.add(index * _stride).cast::<Meta>().write(Meta::default()) };
+        unsafe { base.add(index * stride).cast::<Meta>().write(Meta::default()) };
     }
     #[cfg(cortado_loom)]
-    for index in 0.._len * _columns.len() {
+    for index in 0.._len * columns {
         // SAFETY: as above, at the addresses that `column` reads.
-        unsafe { base.add(_len * _stride).cast::<AtomicU64>().add(index).write(AtomicU64::new(0)) };
+        unsafe { base.add(_len * stride).cast::<AtomicU64>().add(index).write(AtomicU64::new(0)) };
     }
     (base, offset)
 }
@@ -157,8 +147,7 @@ impl RawPool {
         let stride = stride_of(shape.pair);
         let align = alignment_of(shape.pair);
         let layout = sentinel_layout(stride, align);
-        let (sentinel, sentinel_offset) =
-            new_nodes(layout, align, Nodes { len: 1, stride, columns: shape.columns });
+        let (sentinel, sentinel_offset) = new_nodes(layout, align, &shape, 1);
         Self {
             chunks: ChunkTable::new(sentinel),
             stride,
@@ -323,9 +312,8 @@ impl RawPool {
         if self.chunks.is_allocated(chunk) {
             return;
         }
-        let columns = self.shape.columns;
-        let nodes = Nodes { len: chunk_len(chunk), stride: self.stride, columns };
-        let (base, offset) = new_nodes(self.layout(chunk), self.alignment(chunk), nodes);
+        let (layout, align) = (self.layout(chunk), self.alignment(chunk));
+        let (base, offset) = new_nodes(layout, align, &self.shape, chunk_len(chunk));
         // Chunks may be allocated out of order.
         if offsets.len() <= chunk {
             offsets.resize(chunk + 1, 0);

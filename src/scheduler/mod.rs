@@ -53,15 +53,13 @@
 //! * A strong handle: a client that is only reachable from its scheduler would live forever.
 //! * A binary heap with lazy deletion: entries of clients that are re-armed often pile up.
 
-mod alarm;
 mod client;
 mod graces;
 mod serve;
 #[cfg(feature = "tokio")]
 mod tokio;
 
-pub use alarm::Alarm;
-pub use client::Scheduled;
+pub use client::{Alarm, Scheduled};
 pub use serve::{Counts, Registration, Scheduler};
 #[cfg(feature = "tokio")]
 pub use tokio::TaskRegistration;

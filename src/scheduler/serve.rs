@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::alarm::Alarm;
-use super::client::{Armed, ClientId, Scheduled};
+use super::client::{Alarm, Armed, ClientId, Scheduled};
 use super::graces::Graces;
 use crate::clock::{LAST, NEVER, Nanos, Timestamp};
 use crate::epoch::{self, Grace};

@@ -11,8 +11,7 @@
 //! All state is in one mutex, which is held for a few instructions. Under it nothing is called but
 //! tokio's timer.
 
-use super::alarm::Alarm;
-use super::client::Scheduled;
+use super::client::{Alarm, Scheduled};
 #[cfg(not(cortado_loom))]
 use super::serve::{Registration, Scheduler};
 use crate::clock::RuntimeTime;
@@ -22,7 +21,7 @@ use crate::primitives::plain::OnceLock;
 use crate::primitives::plain::Weak;
 use crate::primitives::{Arc, Mutex, catch_user_panic};
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep};
@@ -147,11 +146,7 @@ impl Shared {
     }
 
     /// Ready when the armed deadline has come. Disarms the client then. False if it is cancelled.
-    fn poll_due(
-        &self,
-        mut sleep: std::pin::Pin<&mut Sleep>,
-        context: &mut Context<'_>,
-    ) -> Poll<bool> {
+    fn poll_due(&self, mut sleep: Pin<&mut Sleep>, context: &mut Context<'_>) -> Poll<bool> {
         let mut state = self.state.lock();
         if state.is_cancelled {
             return Poll::Ready(false);
