@@ -146,7 +146,7 @@ impl Regions {
             list.list.validate(store).map_err(|error| format!("{region:?}: {error}"))?;
             let mut weight = 0;
             for id in list.list.iter(store) {
-                let (said, own) = (store.node(id).region(), store.weight(id));
+                let (said, own) = (store.region(id), store.weight(id));
                 ensure!(said == region, "{id} in {region:?} says {said:?}");
                 let is_weightless = region == Region::Weightless;
                 ensure!((own == 0) == is_weightless, "{id} in {region:?} weighs {own}");

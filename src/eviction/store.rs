@@ -24,6 +24,11 @@ pub trait PolicyStore {
     fn hash(&self, id: NodeId) -> Hash32 {
         self.node(id).hash()
     }
+
+    #[inline]
+    fn region(&self, id: NodeId) -> Region {
+        self.node(id).region()
+    }
 }
 
 impl<S: PolicyStore> LinkStore for S {

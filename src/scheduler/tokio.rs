@@ -174,8 +174,8 @@ async fn serve(shared: Arc<Shared>, client: Weak<dyn Scheduled>) {
     let mut sleep = pin!(tokio::time::sleep(Duration::ZERO));
     while poll_fn(|context| shared.poll_due(sleep.as_mut(), context)).await {
         let Some(client) = client.upgrade() else { return };
-        let next = catch_user_panic(|| client.run()).flatten();
-        let _ = catch_user_panic(|| drop(client));
+        // The closure drops the client, which may be the last handle.
+        let next = catch_user_panic(move || client.run()).flatten();
         if let Some(after) = next {
             shared.arm(after);
         }
