@@ -111,7 +111,9 @@ impl<K, V> Entry<K, V> {
     where
         V: Clone,
     {
-        self.value().clone()
+        let value = self.value().clone();
+        drop(self);
+        value
     }
 
     /// How long ago, at the moment of the lookup, the value was inserted, or a reload found it not

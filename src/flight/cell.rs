@@ -222,6 +222,9 @@ impl<F: HasCell<Result: Clone>> Future for Follow<F> {
             return Poll::Pending;
         }
         drop(state);
+        // Before the result is the return value, which a panic of the waker's destructor would
+        // leak.
+        drop(waker);
         cell.outcome().map_or(Poll::Pending, Poll::Ready)
     }
 }
