@@ -1,7 +1,7 @@
 //! Loads by a guard, for callers who cannot put their load into a closure.
 
 use super::Cache;
-use crate::engine::{Engine, PendingLoad, ValueOrLoad};
+use crate::engine::{Engine, PendingLoad};
 use crate::entry::Entry;
 use crate::loaded::Loaded;
 use crate::macros::debug_fields;
@@ -89,11 +89,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         // A time limit that overflows is as good as none.
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         match self.engine().value_or_load(key, deadline) {
-            ValueOrLoad::Present(entry) => GuardResult::Value(entry.into_value()),
-            ValueOrLoad::Leading(load) => {
+            Some(Ok(entry)) => GuardResult::Value(entry.into_value()),
+            Some(Err(load)) => {
                 GuardResult::Guard(LoadGuard { engine: Arc::clone(&self.engine), load: Some(load) })
             }
-            ValueOrLoad::TimedOut => GuardResult::Timeout,
+            None => GuardResult::Timeout,
         }
     }
 }

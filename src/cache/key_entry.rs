@@ -8,11 +8,54 @@ use crate::entry::Entry;
 use crate::loaded::{Loaded, LoaderResult};
 use crate::to_key::ToKey;
 use std::convert::Infallible;
-use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
-impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
+/// Defines the places of keys in a type of caches, which has to be named `Cache`.
+macro_rules! key_entries {
+    ($(#[$entry:meta])* entry, $(#[$entry_by_ref:meta])* entry_by_ref) => {
+        impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
+            $(#[$entry])*
+            #[must_use]
+            pub fn entry(&self, key: K) -> KeyEntry<'_, K, V, S> {
+                KeyEntry { cache: self, key: Owned(key) }
+            }
+
+            $(#[$entry_by_ref])*
+            #[must_use]
+            pub fn entry_by_ref<'a, Q>(&'a self, key: &'a Q) -> KeyEntryByRef<'a, K, Q, V, S>
+            where
+                Q: ToKey<K> + Hash + ?Sized,
+            {
+                KeyEntryByRef { cache: self, key }
+            }
+        }
+
+        /// The place of one key in a cache; see [`Cache::entry`].
+        pub struct KeyEntry<'c, K, V, S> {
+            cache: &'c Cache<K, V, S>,
+            key: Owned<K>,
+        }
+
+        /// The place of one key in a cache, with the key by reference; see
+        /// [`Cache::entry_by_ref`].
+        pub struct KeyEntryByRef<'c, K, Q: ?Sized, V, S> {
+            cache: &'c Cache<K, V, S>,
+            key: &'c Q,
+        }
+
+        $crate::macros::debug_fields!(
+            impl[K: ::std::fmt::Debug, V, S] KeyEntry<'_, K, V, S>, |it| key: it.key.0
+        );
+        $crate::macros::debug_fields!(
+            impl[K, Q: ::std::fmt::Debug + ?Sized, V, S] KeyEntryByRef<'_, K, Q, V, S>,
+            |it| key: it.key
+        );
+    };
+}
+pub(crate) use key_entries;
+
+key_entries! {
     /// Returns the place of a key, to load or compute its value atomically.
     ///
     /// ```
@@ -20,11 +63,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// let entry = cache.entry("k").or_insert(7);
     /// assert_eq!((*entry.key(), *entry.value()), ("k", 7));
     /// ```
-    #[must_use]
-    pub fn entry(&self, key: K) -> KeyEntry<'_, K, V, S> {
-        KeyEntry { cache: self, key: Owned(key) }
-    }
-
+    entry,
     /// Returns the place of a key that is given by reference.
     ///
     /// A hit makes no key. A load makes one on a miss, and a computation makes one at once.
@@ -35,37 +74,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(*cache.entry_by_ref("k").or_insert(7), 7);
     /// assert_eq!(cache.get("k"), Some(7));
     /// ```
-    #[must_use]
-    pub fn entry_by_ref<'a, Q>(&'a self, key: &'a Q) -> KeyEntryByRef<'a, K, Q, V, S>
-    where
-        Q: ToKey<K> + Hash + ?Sized,
-    {
-        KeyEntryByRef { cache: self, key }
-    }
-}
-
-/// The place of one key in a cache; see [`Cache::entry`].
-pub struct KeyEntry<'c, K, V, S> {
-    cache: &'c Cache<K, V, S>,
-    key: Owned<K>,
-}
-
-/// The place of one key in a cache, with the key by reference; see [`Cache::entry_by_ref`].
-pub struct KeyEntryByRef<'c, K, Q: ?Sized, V, S> {
-    cache: &'c Cache<K, V, S>,
-    key: &'c Q,
-}
-
-impl<K: fmt::Debug, V, S> fmt::Debug for KeyEntry<'_, K, V, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeyEntry").field("key", &self.key.0).finish_non_exhaustive()
-    }
-}
-
-impl<K, Q: fmt::Debug + ?Sized, V, S> fmt::Debug for KeyEntryByRef<'_, K, Q, V, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeyEntryByRef").field("key", &self.key).finish_non_exhaustive()
-    }
+    entry_by_ref
 }
 
 /// The methods of both kinds of places.

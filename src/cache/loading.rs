@@ -80,9 +80,6 @@ where
             (Some(value), false) => return Ok(value),
             (Some(value), true) => {
                 let Some(made) = self.cache.engine().after_own_read() else { return Ok(value) };
-                // Before another value is the return value: a panic of its destructor would leak
-                // that.
-                drop(value);
                 if let Some(present) = self.after_reload(key, made) {
                     return Ok(present.into_value());
                 }
@@ -113,9 +110,7 @@ where
     {
         match self.cache.read_entry(key) {
             (Some(entry), None) => return Ok(entry),
-            (Some(entry), Some(made)) => {
-                // As in `get`.
-                drop(entry);
+            (Some(_), Some(made)) => {
                 if let Some(present) = self.after_reload(key, made) {
                     return Ok(present);
                 }
@@ -137,10 +132,7 @@ where
     /// Loads a key that a read has just found without a value.
     fn load_uncounted(&self, key: K) -> Result<Entry<K, V>, Arc<E>> {
         let wanted = key.clone();
-        let loaded = self.cache.engine().load_after_miss(key, || self.loader.load(&wanted));
-        // Before the entry is the return value: a panic of the destructor would leak it.
-        drop(wanted);
-        loaded
+        self.cache.engine().load_after_miss(key, || self.loader.load(&wanted))
     }
 
     /// Returns clones of the keys' values, in the order of the keys; the values that are missing
@@ -231,7 +223,6 @@ where
         if let Some(entry) = self.cache.peek(key) {
             engine.refresh_node(entry.node());
             engine.await_reload(entry.node(), None);
-            drop(entry);
             if let Some(present) = self.cache.peek(key) {
                 return Ok(present.into_value());
             }
@@ -292,7 +283,6 @@ where
                 // A time limit that is `None` never comes.
                 engine.await_reload(entry.node(), soft.into_iter().chain(hard).min());
             }
-            drop(entry);
             if let Some(present) = self.after_reload(key, made.unwrap_or_default()) {
                 return Ok(present.into_value());
             }

@@ -14,6 +14,7 @@ mod write;
 
 pub(crate) use bulk::loaded;
 pub use guard::{GuardResult, LoadGuard};
+pub(crate) use key_entry::key_entries;
 pub use key_entry::{KeyEntry, KeyEntryByRef};
 pub use loading::{LoadLimits, LoadingCache};
 

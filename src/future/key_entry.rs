@@ -1,13 +1,13 @@
 //! The place of one key: loads and computations that return handles.
 
 use super::Cache;
+use crate::cache::key_entries;
 use crate::compute::{CompResult, Op};
 use crate::engine::{KeySource, NoCondition, Owned};
 use crate::entry::Entry;
 use crate::loaded::{Loaded, LoaderResult};
 use crate::to_key::ToKey;
 use std::convert::{Infallible, identity};
-use std::fmt;
 use std::future::{Future, ready};
 use std::hash::{BuildHasher, Hash};
 use std::pin::pin;
@@ -18,45 +18,11 @@ fn plain<K, V>() -> Option<NoCondition<K, V>> {
     None
 }
 
-impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
+key_entries! {
     /// Returns the place of a key, to load or compute its value atomically.
-    #[must_use]
-    pub fn entry(&self, key: K) -> KeyEntry<'_, K, V, S> {
-        KeyEntry { cache: self, key: Owned(key) }
-    }
-
+    entry,
     /// Returns the place of a key that is given by reference; see [`crate::Cache::entry_by_ref`].
-    #[must_use]
-    pub fn entry_by_ref<'a, Q>(&'a self, key: &'a Q) -> KeyEntryByRef<'a, K, Q, V, S>
-    where
-        Q: ToKey<K> + Hash + ?Sized,
-    {
-        KeyEntryByRef { cache: self, key }
-    }
-}
-
-/// The place of one key in a cache; see [`Cache::entry`].
-pub struct KeyEntry<'c, K, V, S> {
-    cache: &'c Cache<K, V, S>,
-    key: Owned<K>,
-}
-
-/// The place of one key in a cache, with the key by reference; see [`Cache::entry_by_ref`].
-pub struct KeyEntryByRef<'c, K, Q: ?Sized, V, S> {
-    cache: &'c Cache<K, V, S>,
-    key: &'c Q,
-}
-
-impl<K: fmt::Debug, V, S> fmt::Debug for KeyEntry<'_, K, V, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeyEntry").field("key", &self.key.0).finish_non_exhaustive()
-    }
-}
-
-impl<K, Q: fmt::Debug + ?Sized, V, S> fmt::Debug for KeyEntryByRef<'_, K, Q, V, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeyEntryByRef").field("key", &self.key).finish_non_exhaustive()
-    }
+    entry_by_ref
 }
 
 impl<K, V, S> Cache<K, V, S>

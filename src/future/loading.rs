@@ -230,17 +230,13 @@ where
         V: Clone,
     {
         let engine = self.cache.engine();
-        // Its destructor may panic, and would leak a value that is the return value already.
-        let mut soft = pin!(Some(soft));
         let (found, made) = self.cache.sync().read_entry(key);
         self.cache.tell_listeners().await;
         if let Some(entry) = found
             && engine.is_being_renewed(entry.node())
-            && let Some(limit) = soft.as_mut().as_pin_mut()
         {
-            until(pin!(engine.await_reload_async(entry.node())), limit).await;
+            until(pin!(engine.await_reload_async(entry.node())), pin!(soft)).await;
         }
-        soft.set(None);
         let loaded = self.after_reload_or_load(key, made.unwrap_or_default()).await;
         loaded.map(Entry::into_value)
     }

@@ -174,8 +174,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
                 }
             }
             if let Some(error) = failed.settled(missing.positions()) {
-                // Before the error is the return value: a panic of the destructors would leak it.
-                drop((wanted, other));
                 return Err(error);
             }
             match other {
@@ -204,13 +202,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     where
         V: Clone,
     {
-        if let Some(value) = self.read_clone(&key) {
-            // Before the value is the return value: if the key's destructor panicked after that,
-            // the value would leak.
-            drop(key);
-            return Wanted::Hit(value);
+        match self.read_clone(&key) {
+            Some(value) => Wanted::Hit(value),
+            None => Wanted::Missing(self.draft_for_load(key), None),
         }
-        Wanted::Missing(self.draft_for_load(key), None)
     }
 
     /// Begins the loads of missing keys that no other call is loading. Returns also the load of

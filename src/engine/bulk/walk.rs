@@ -61,11 +61,7 @@ impl<K: Eq, V, S> Engine<K, V, S> {
         }
         let guard = crate::epoch::pin();
         let successor = self.peek_at(&guard, meta.hash(), node.key())?;
-        let found = (self.handle_on(successor), successor.seen());
-        // Before the handle is the return value: a panic of the destructor would leak it.
-        drop(guard);
-        drop(node);
-        Some(found)
+        Some((self.handle_on(successor), successor.seen()))
     }
 
     /// [`present`](Self::present) as a handle for the caller.

@@ -22,13 +22,7 @@ pub struct Replaces<'a, K, V> {
     accepted: Option<Handle<K, V>>,
     /// Entries that are not replaced.
     kept: Vec<Handle<K, V>>,
-    reload: Option<ReloadOf>,
-}
-
-/// The commit of a reload.
-#[derive(Clone, Copy)]
-struct ReloadOf {
-    /// When a read triggered it.
+    /// When a read triggered the reload, if it is one and was triggered by a read.
     read_at: Option<Timestamp>,
 }
 
@@ -38,13 +32,18 @@ impl<'a, K, V> Replaces<'a, K, V> {
     }
 
     pub fn new(condition: Option<Condition<'a, K, V>>) -> Self {
-        Self { condition, accepted: None, kept: Vec::new(), reload: None }
+        Self { condition, accepted: None, kept: Vec::new(), read_at: None }
     }
 
     /// Replaces this entry and no other, by its reload. `read_at` is when a read triggered it.
     pub fn only(entry: Handle<K, V>, read_at: Option<Timestamp>) -> Self {
-        let reload = Some(ReloadOf { read_at });
-        Self { condition: None, accepted: Some(entry), kept: Vec::new(), reload }
+        Self { condition: None, accepted: Some(entry), kept: Vec::new(), read_at }
+    }
+
+    /// Whether they are those of a reload: without a condition, only [`only`](Self::only) accepts
+    /// an entry.
+    fn is_reload(&self) -> bool {
+        self.condition.is_none() && self.accepted.is_some()
     }
 
     fn keeps(&self, entry: &Entry<K, V>) -> bool {
@@ -68,7 +67,7 @@ impl<K, V, C: FnMut(&K, &V) -> bool> OwnedReplaces<K, V, C> {
     pub fn lend<T>(&mut self, step: impl FnOnce(&mut Replaces<'_, K, V>) -> T) -> T {
         let condition = self.condition.as_mut().map(|condition| condition as Condition<'_, K, V>);
         let (accepted, kept) = (self.accepted.take(), std::mem::take(&mut self.kept));
-        let mut lent = Replaces { condition, accepted, kept, reload: None };
+        let mut lent = Replaces { condition, accepted, kept, read_at: None };
         let result = step(&mut lent);
         (self.accepted, self.kept) = (lent.accepted, lent.kept);
         result
@@ -82,22 +81,6 @@ pub fn land_entry<K, V>(flight: EnteredFlight, entry: &Entry<K, V>, ends: Timest
         let (node, deadline) = (entry.node().raw().clone(), ends.min(entry.deadline()));
         Some(LoadOutcome::Value(LoadedNode { node, ends, deadline, is_made: entry.is_fresh() }))
     });
-}
-
-/// What a commit has made of a loaded value.
-struct Committed<K, V> {
-    /// For the caller.
-    entry: Entry<K, V>,
-    /// For the waiters; see [`land_entry`].
-    ends: Timestamp,
-}
-
-impl<K, V> Committed<K, V> {
-    /// The value of this node, whether the cache keeps it or not.
-    fn of(node: &Local<'_, K, V>, put: &Put) -> Self {
-        let ends = if put.refused.is_some() { NEVER } else { put.deadline };
-        Self { entry: fresh(node.handle(), put.now, put.deadline), ends }
-    }
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
@@ -115,7 +98,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     ) -> Option<(Entry<K, V>, bool)> {
         // A load without a condition runs no code of the user's here, so it looks once. A reload
         // does not share before its commit.
-        let looks_once = replaces.condition.is_none() && replaces.reload.is_none();
+        let looks_once = replaces.condition.is_none() && !replaces.is_reload();
         let mut may_share = looks_once;
         loop {
             // Where each look finds another entry, writes have overtaken the flight. A look that
@@ -152,7 +135,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
             return false;
         }
         let Some(condition) = &mut replaces.condition else {
-            return replaces.reload.is_some() && seeded("loads-land-overtaken");
+            return replaces.is_reload() && seeded("loads-land-overtaken");
         };
         let holds = self.judge(entry.node(), *condition);
         if holds {
@@ -190,10 +173,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
                 Some((entry, true)) => self.basis_on(&entry),
                 Some((entry, false)) => {
                     let ends = entry.deadline();
-                    // Dropped before the return value exists: it would leak if their destructors
-                    // panicked.
-                    drop(node);
-                    drop(asked);
                     return (entry, ends);
                 }
             };
@@ -205,19 +184,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
             }
             let Some((basis, answer)) = &asked else { continue };
             let told = basis.told().filter(|_| answer.is_some() && self.asks_again(rounds));
-            let by = (flight, replaces.reload, is_last);
+            let by = (flight, &*replaces, is_last);
             match self.try_commit_load(node, terms, (basis, *answer, told), by) {
-                Ok(done) => {
-                    // As above.
-                    drop(asked);
-                    return (done.entry, done.ends);
-                }
+                Ok(committed) => return committed,
                 Err(uncommitted) => node = uncommitted,
             }
         }
     }
 
-    /// Searches and commits, again while only the bucket changes.
+    /// Searches and commits, again while only the bucket changes. Returns what
+    /// [`commit_load`](Self::commit_load) returns.
     ///
     /// # Errors
     /// Returns the node if the hooks have to be asked again, since the key's entry is another.
@@ -226,14 +202,19 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         node: Local<'p, K, V>,
         terms: FullTerms,
         (basis, answer, told): (&Basis<K, V>, Option<Answer>, Option<Timestamp>),
-        (flight, reload, is_last): (&EnteredFlight, Option<ReloadOf>, bool),
-    ) -> Result<Committed<K, V>, Local<'p, K, V>> {
+        (flight, replaces, is_last): (&EnteredFlight, &Replaces<'_, K, V>, bool),
+    ) -> Result<(Entry<K, V>, Timestamp), Local<'p, K, V>> {
         let hash = node.meta().hash();
         let asked_at = match (answer, basis) {
             (Some(answer), _) => answer.now,
             (None, Basis::Entry { .. }) => self.core.ticker.now(),
             // No entry is judged by it.
             (None, Basis::Absent) => self.core.ticker.coarse(),
+        };
+        // The value of the node, whether the cache keeps it or not.
+        let committed = |put: &Put| {
+            let ends = if put.refused.is_some() { NEVER } else { put.deadline };
+            (fresh(node.handle(), put.now, put.deadline), ends)
         };
         let guard = crate::epoch::pin();
         let mut exact = false;
@@ -246,30 +227,30 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
                 if is_last && matches!(basis, Basis::Entry { .. }) {
                     // The condition would replace an entry that was written after the load was
                     // overtaken. It might be asked about newer ones without end.
-                    return Ok(Committed::of(&node, &put));
+                    return Ok(committed(&put));
                 }
                 flight.set_may_share(false);
                 return Err(node);
             }
             put.told = told;
             flight.set_may_share(true);
-            let done = match reload.filter(|_| living.is_some()) {
-                None => self.core.commit_put(found, &put, Clearance::Load(flight)),
-                Some(ReloadOf { read_at }) => {
-                    self.core.commit_reload(found, &mut put, Clearance::Load(flight), read_at)
-                }
+            let clearance = Clearance::Load(flight);
+            let done = if living.is_some() && replaces.is_reload() {
+                self.core.commit_reload(found, &mut put, clearance, replaces.read_at)
+            } else {
+                self.core.commit_put(found, &put, clearance)
             };
             match done {
                 Ok(done) => {
                     drop(guard);
-                    let Committed { entry, ends } = Committed::of(&node, &put);
+                    let (entry, ends) = committed(&put);
                     self.finish_put(node, done, terms.0.weight, put.now);
                     self.wake_for(hash);
                     let replaced = matches!(basis, Basis::Entry { .. });
                     let entry = if replaced { entry.in_place_of_another() } else { entry };
-                    return Ok(Committed { entry, ends });
+                    return Ok((entry, ends));
                 }
-                Err(Obstacle::Overtaken) => return Ok(Committed::of(&node, &put)),
+                Err(Obstacle::Overtaken) => return Ok(committed(&put)),
                 Err(Obstacle::EntryChanged) => {
                     flight.set_may_share(false);
                     return Err(node);

@@ -48,23 +48,21 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         asked = None;
         let flight = flight.enter();
         looked = self.look(draft.hash(), draft.key());
-        let op = match decide(looked.entry.clone()) {
-            Ok(op) => op,
+        let result = match decide(looked.entry.clone()) {
+            Ok(op) => {
+                let result = self.act(draft, &mut looked, op, &mut asked);
+                flight.land();
+                Ok(result)
+            }
             Err(error) => {
                 drop(flight);
-                // Before the error is the return value: a panic of the destructors would leak it.
-                drop((draft, looked, asked));
-                self.core.after_computation();
-                self.after_write();
-                return Err(error);
+                Err(error)
             }
         };
-        let result = self.act(draft, &mut looked, op, &mut asked);
-        flight.land();
         drop((looked, asked));
         self.core.after_computation();
         self.after_write();
-        Ok(result)
+        result
     }
 
     /// The first step: takes the key. `share` gives a count on a node with it.
@@ -108,8 +106,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
                 // If the entry has expired since, it was there when the closure was called.
                 self.remove_owned(draft.hash(), draft.key());
             }
-            // Before the entry is the return value: a panic of the key's destructor would leak it.
-            drop(draft);
             let entry = looked.entry.take().expect("nobody takes it meanwhile");
             return if removes { CompResult::Removed(entry) } else { CompResult::Unchanged(entry) };
         };

@@ -8,7 +8,7 @@ use crate::engine::flights::{
     EnteredFlight, Flight, FlightGuard, FlightKind, LoadOutcome, LoadedNode, OnLoad,
 };
 use crate::engine::reentrancy::FlightToken;
-use crate::engine::step::{Step, block_on, block_until};
+use crate::engine::step::{Step, block_until};
 use crate::engine::write::Condition;
 use crate::entry::{Entry, Origin};
 use crate::hash::Hash32;
@@ -86,12 +86,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         init: impl FnOnce() -> R,
         replace_if: Option<Condition<'_, K, V>>,
     ) -> Result<Entry<K, V>, R::Reason> {
-        let mut init = once(|| init().into_result());
-        let loaded = self.load_dyn(key, &mut init, replace_if);
-        // `init` is dropped before the entry becomes the return value. Otherwise a panic of its
-        // destructor would leak the entry.
-        drop(init);
-        loaded
+        self.load_dyn(key, &mut once(|| init().into_result()), replace_if)
     }
 
     fn load_dyn<N: Reason>(
@@ -101,15 +96,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         replace_if: Option<Condition<'_, K, V>>,
     ) -> Result<Entry<K, V>, N> {
         let mut replaces = Replaces::new(replace_if);
-        let Some(entry) = self.read_for_load(key.borrowed(), &mut replaces) else {
-            let loaded = self.load_missing(key.into_key(), init, &mut replaces);
-            // It may have the last count on the entry that it judged.
-            drop(replaces);
-            return loaded;
-        };
-        // As in `load`.
-        drop(key);
-        Ok(entry)
+        match self.read_for_load(key.borrowed(), &mut replaces) {
+            Some(entry) => Ok(entry),
+            None => self.load_missing(key.into_key(), init, &mut replaces),
+        }
     }
 
     /// The key's entry as a read finds it, unless it is to be replaced.
@@ -134,10 +124,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         key: K,
         init: impl FnOnce() -> R,
     ) -> Result<Entry<K, V>, R::Reason> {
-        let mut init = once(|| init().into_result());
-        let loaded = self.load_missing(key, &mut init, &mut Replaces::none());
-        drop(init);
-        loaded
+        self.load_after_miss_until(key, init, None).expect("there is no deadline")
     }
 
     /// [`load_after_miss`](Self::load_after_miss) that waits for another call's load no longer than
@@ -148,14 +135,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         init: impl FnOnce() -> R,
         deadline: Option<Instant>,
     ) -> Option<Result<Entry<K, V>, R::Reason>> {
-        let mut replaces = Replaces::none();
-        let (draft, mut joined) = (self.draft_for_load(key), None);
-        let step = || self.begin_load::<R::Reason>(&draft, &mut joined, &mut replaces);
-        let begun = block_until(deadline, step)?;
         let mut init = once(|| init().into_result());
-        let loaded = self.finish_begun(begun, draft, &mut init, &mut replaces);
-        drop(init);
-        Some(loaded)
+        self.load_until(deadline, key, &mut init, &mut Replaces::none())
     }
 
     pub fn load_missing<N: Reason>(
@@ -164,9 +145,22 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         init: Init<'_, V, N>,
         replaces: &mut Replaces<'_, K, V>,
     ) -> Result<Entry<K, V>, N> {
+        self.load_until(None, key, init, replaces).expect("there is no deadline")
+    }
+
+    fn load_until<N: Reason>(
+        &self,
+        deadline: Option<Instant>,
+        key: K,
+        init: Init<'_, V, N>,
+        replaces: &mut Replaces<'_, K, V>,
+    ) -> Option<Result<Entry<K, V>, N>> {
         let (draft, mut joined) = (self.draft_for_load(key), None);
-        let begun = block_on(|| self.begin_load::<N>(&draft, &mut joined, replaces));
-        self.finish_begun(begun, draft, init, replaces)
+        let begin = || self.begin_load::<N>(&draft, &mut joined, replaces);
+        Some(match block_until(deadline, begin)? {
+            Begun::Ended(loaded) => loaded,
+            Begun::Leading(flight) => self.finish_load(flight, draft, init, replaces),
+        })
     }
 
     /// A node with the key, for a load of it.
@@ -174,23 +168,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         let hash = self.hash(&key);
         self.check_key(hash, &key);
         self.pool.draft(hash, key).detach()
-    }
-
-    fn finish_begun<N: Reason>(
-        &self,
-        begun: Begun<K, V, N>,
-        draft: OwnedDraft<K, V>,
-        init: Init<'_, V, N>,
-        replaces: &mut Replaces<'_, K, V>,
-    ) -> Result<Entry<K, V>, N> {
-        match begun {
-            Begun::Ended(loaded) => {
-                // As in `load`.
-                drop(draft);
-                loaded
-            }
-            Begun::Leading(flight) => self.finish_load(flight, draft, init, replaces),
-        }
     }
 
     /// The first steps: waits for a load or computation of the key, or registers this call's load.
@@ -215,10 +192,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     ) -> Step<Begun<K, V, N>> {
         let (hash, key) = (draft.hash(), draft.key());
         if let Some(flight) = joined.take() {
-            let begun = self.join(&flight, replaces);
-            // It may have the last count on the other call's key, whose destructor may panic.
-            drop(flight);
-            if let Some(begun) = begun {
+            if let Some(begun) = self.join(&flight, replaces) {
                 return Ok(begun);
             }
             let entry = self.peek_entry(hash, key);
@@ -255,7 +229,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         let flight = flight.enter();
         if let Some(entry) = self.present_for_load(&flight, &draft, replaces) {
             land_entry(flight, &entry, entry.deadline());
-            drop(draft);
             return Ok(entry);
         }
         let timer = LoadTimer::start(&self.core);
@@ -283,7 +256,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
                     return Err(reason);
                 }
                 flight.land_with(|| Some(LoadOutcome::NoValue(reason.share())));
-                drop(draft);
                 Err(reason)
             }
         }

@@ -9,5 +9,5 @@ mod value;
 
 pub use commit::{OwnedReplaces, Replaces, land_entry};
 pub use load::{Begun, LoadTimer};
-pub use pending::{PendingLoad, ValueOrLoad};
+pub use pending::PendingLoad;
 pub use source::{KeySource, Owned};

@@ -29,38 +29,28 @@ impl<K, V> PendingLoad<K, V> {
     }
 }
 
-/// A value, or the duty to load it.
-pub enum ValueOrLoad<K, V> {
-    Present(Entry<K, V>),
-    Leading(PendingLoad<K, V>),
-    TimedOut,
-}
-
 impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
-    /// The key's entry, read or loaded by another call, or else the load of the key. Waits for
-    /// another call's load no longer than until `deadline`.
-    pub fn value_or_load<Q>(&self, key: &Q, deadline: Option<Instant>) -> ValueOrLoad<K, V>
-    where
-        Q: ToKey<K> + Hash + ?Sized,
-    {
+    /// The key's entry, read or loaded by another call. Waits for another call's load no longer
+    /// than until `deadline`, and returns `None` then.
+    ///
+    /// # Errors
+    /// The load of the key, which is the caller's duty, if there is no entry.
+    pub fn value_or_load<Q: ToKey<K> + Hash + ?Sized>(
+        &self,
+        key: &Q,
+        deadline: Option<Instant>,
+    ) -> Option<Result<Entry<K, V>, PendingLoad<K, V>>> {
         let mut replaces = Replaces::none();
         if let Some(entry) = self.read_for_load(key, &mut replaces) {
-            return ValueOrLoad::Present(entry);
+            return Some(Ok(entry));
         }
         let (draft, mut joined) = (self.draft_for_load(key.to_key()), None);
         let step = || self.begin_load::<Infallible>(&draft, &mut joined, &mut replaces);
-        let Some(begun) = block_until(deadline, step) else { return ValueOrLoad::TimedOut };
-        match self.look_again(begun, &draft, &mut replaces) {
-            Begun::Ended(Ok(entry)) => {
-                // The drop must come before the entry is the return value: otherwise a panic of the
-                // key's destructor would leak the entry.
-                drop(draft);
-                ValueOrLoad::Present(entry)
-            }
-            Begun::Leading(flight) => {
-                ValueOrLoad::Leading(PendingLoad { flight, draft, started: Instant::now() })
-            }
-        }
+        let begun = block_until(deadline, step)?;
+        Some(match self.look_again(begun, &draft, &mut replaces) {
+            Begun::Ended(Ok(entry)) => Ok(entry),
+            Begun::Leading(flight) => Err(PendingLoad { flight, draft, started: Instant::now() }),
+        })
     }
 
     /// Ends the load with its value.

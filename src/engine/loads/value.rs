@@ -19,11 +19,7 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher> Engine<K, V, S> {
         key: impl KeySource<K>,
         init: impl FnOnce() -> R,
     ) -> Result<V, R::Reason> {
-        let mut init = once(|| init().into_result());
-        let loaded = self.load_value_dyn(key, &mut init);
-        // As in `load`.
-        drop(init);
-        loaded
+        self.load_value_dyn(key, &mut once(|| init().into_result()))
     }
 
     fn load_value_dyn<N: Reason>(
@@ -32,8 +28,6 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher> Engine<K, V, S> {
         init: Init<'_, V, N>,
     ) -> Result<V, N> {
         if let Some(value) = self.read_clone(key.borrowed()) {
-            // As in `load`.
-            drop(key);
             return Ok(value);
         }
         let loaded = self.load_missing(key.into_key(), init, &mut Replaces::none());
