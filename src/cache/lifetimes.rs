@@ -3,7 +3,6 @@
 use super::Cache;
 use crate::clock::{NEVER, nanos};
 use crate::expiration::Expiration;
-use crate::node::remaining;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 use std::time::{Duration, Instant};
@@ -30,12 +29,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        match self.engine().deadline(key) {
-            None => Expiration::NoEntry,
-            Some(seen) => {
-                remaining(seen.deadline, seen.now).map_or(Expiration::Never, Expiration::Due)
-            }
-        }
+        self.engine().expiration(key, |deadline, now| deadline.saturating_since(now).to_duration())
     }
 
     /// Returns when the key's entry expires; otherwise like [`expires_in`](Self::expires_in).
@@ -53,11 +47,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        match self.engine().deadline(key) {
-            None => Expiration::NoEntry,
-            Some(seen) if seen.deadline == NEVER => Expiration::Never,
-            Some(seen) => Expiration::Due(self.engine().core.ticker.instant_of(seen.deadline)),
-        }
+        let ticker = &self.engine().core.ticker;
+        self.engine().expiration(key, |deadline, _| ticker.instant_of(deadline))
     }
 
     /// Gives the key's living entry this long to live from now on, longer or shorter than before:

@@ -27,15 +27,7 @@ pub enum Event {
 }
 
 /// An [`Event`] as one word: on its way from the commit to the buffer, it fits a register.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Packed(NonZeroU64);
-
-impl Packed {
-    #[inline]
-    pub fn word(self) -> u64 {
-        self.0.get()
-    }
-}
+pub type Packed = NonZeroU64;
 
 impl Event {
     /// As one word.
@@ -53,7 +45,7 @@ impl Event {
             Self::Rescheduled(id) => (id.raw(), id.raw()),
         };
         let word = u64::from(new) << 32 | u64::from(old);
-        Packed(NonZeroU64::new(word).expect("an event is of a node"))
+        Packed::new(word).expect("an event is of a node")
     }
 
     #[inline(always)]

@@ -143,7 +143,7 @@ fn a_stripe_stays_within_its_weight_beside_a_stalled_push() {
     let cache = cache(1000, 10);
     let entry = cache.peek(&u32::MAX).expect("it was inserted").node().id();
     let writes = &core(&cache).upkeep.writes;
-    let store = writes.stalled_push(Event::Rescheduled(entry).pack().word(), 1);
+    let store = writes.stalled_push(Event::Rescheduled(entry).pack().get(), 1);
     let writer = cache.clone();
     let writer = thread::spawn(move || {
         let pending = (0..60).map(|key| {

@@ -7,6 +7,7 @@ use crate::clock::{Nanos, Timestamp};
 use crate::engine::reentrancy::{self, Deliver};
 use crate::executor::{Job, Work};
 use crate::links::NodeId;
+use crate::node::{Meta, ended_at};
 use crate::primitives::atomic::Ordering;
 use crate::primitives::seeded;
 use crate::removal::RemovalCause;
@@ -20,6 +21,28 @@ impl Core {
         if self.recorder.is_some() || self.notices.announces() {
             self.announce_slow(id, cause, deadline, now);
         }
+    }
+
+    /// Announces the removal of a node that has just been marked as gone and had this deadline.
+    /// Returns the cause with which it has left: what had ended the node before comes before the
+    /// `cause` that the caller names.
+    #[inline]
+    pub fn announce_gone(
+        &self,
+        (id, meta): (NodeId, &Meta),
+        deadline: Timestamp,
+        now: Timestamp,
+        cause: RemovalCause,
+    ) -> RemovalCause {
+        let cause = if self.hot.is_cleared(meta) {
+            RemovalCause::Explicit
+        } else if deadline <= now {
+            RemovalCause::Expired
+        } else {
+            cause
+        };
+        self.announce(id, cause, ended_at(deadline), now);
+        cause
     }
 
     #[inline(never)]

@@ -16,7 +16,6 @@ use crate::pool::RawPool;
 use crate::primitives::Arc;
 use crate::primitives::atomic::Ordering::Relaxed;
 use crate::primitives::guarded::GuardedU64;
-use crate::removal::RemovalCause;
 use crate::stats::{Recorder, Stats};
 
 /// A key's slot in the index, for a write.
@@ -97,25 +96,6 @@ impl Core {
     /// that another `invalidate_all` would have to overtake.
     pub fn is_blank(&self) -> bool {
         self.hot.is_blank() && self.flights.is_empty()
-    }
-
-    /// The cause with which a node leaves whose removal was asked for with `cause`. What had ended
-    /// the node before comes first.
-    #[inline]
-    pub fn effective_cause(
-        &self,
-        meta: &Meta,
-        deadline: Timestamp,
-        now: Timestamp,
-        cause: RemovalCause,
-    ) -> RemovalCause {
-        if self.hot.is_cleared(meta) {
-            RemovalCause::Explicit
-        } else if deadline <= now {
-            RemovalCause::Expired
-        } else {
-            cause
-        }
     }
 
     /// Marks a node as unlinked, under its bucket's lock. Where reads prolong nothing, every other

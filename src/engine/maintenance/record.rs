@@ -79,7 +79,7 @@ impl Core {
     /// between the commit and this call or inside it (the clock was read before): a panic that kept
     /// the event back would leave a node in the index of which the maintenance never hears.
     pub fn write_event(&self, event: Packed, weight: u32, now: Timestamp) {
-        let event = event.word();
+        let event = event.get();
         if weight > LEAST_EVICTIONS {
             let _ = OWED.try_with(|owed| owed.set(owed.get() + u64::from(weight)));
         }
@@ -151,7 +151,7 @@ impl Core {
     /// is full the event is spilled. (With 262,144 spilled events, it waits for a pass after all.)
     /// The read requires a pass, and runs it when its guard is gone.
     pub fn read_event(&self, event: Packed, now: Timestamp) {
-        let event = event.word();
+        let event = event.get();
         let refused = match self.upkeep.writes.push(event, 0) {
             Ok(Pressure::Low) => return,
             Ok(_) => false,

@@ -6,7 +6,7 @@ use crate::engine::flights::Kept;
 use crate::hash::Hash32;
 use crate::index::{BucketBusy, Locked};
 use crate::links::NodeId;
-use crate::node::{GONE, Meta, ended_at};
+use crate::node::{GONE, Meta};
 use crate::primitives::{Patience, seeded};
 use crate::removal::RemovalCause;
 
@@ -148,8 +148,7 @@ impl<'a> Pass<'a> {
         let empty_overflow = locked.take_empty_overflow();
         // The pass's time may be coarse. (A clock of the user's is never read here.)
         let now = core.ticker.reading_for(deadline, self.now);
-        let cause = core.effective_cause(meta, deadline, now, cause);
-        core.announce(id, cause, ended_at(deadline), now);
+        core.announce_gone((id, meta), deadline, now, cause);
         drop(locked);
         if let Some(empty_overflow) = empty_overflow {
             core.index.retire_overflow(empty_overflow);

@@ -8,7 +8,7 @@ use crate::engine::flights::{Clearance, CommitPermit, EnteredFlight, Obstacle};
 use crate::hash::Hash32;
 use crate::index::{Found, Locked};
 use crate::links::NodeId;
-use crate::node::{Generation, Meta, ended_at, state};
+use crate::node::{Generation, ended_at, state};
 use crate::pool::HardDeadline;
 use crate::primitives::{delay_point, seeded};
 use crate::removal::RemovalCause;
@@ -34,10 +34,16 @@ pub struct Put {
 /// The outcome of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommitOutcome {
-    /// Whether the node is in the index. If so, the cache has taken over the caller's count on it.
-    pub published: bool,
+    /// Of a node to publish: whether it is in the index. If so, the cache has taken over the
+    /// caller's count on it. Of a new hard deadline: whether the entry has it.
+    pub done: bool,
     /// The event for the maintenance.
     pub event: Option<Packed>,
+}
+
+impl CommitOutcome {
+    /// Nothing was changed.
+    const NOTHING: Self = Self { done: false, event: None };
 }
 
 /// A node that was published, or refused.
@@ -55,22 +61,6 @@ pub struct NewHardDeadline {
     /// The entry's deadline when it was found.
     pub seen: Timestamp,
     pub hard_deadline: Timestamp,
-}
-
-/// The outcome of a new hard deadline.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DeadlineChange {
-    pub changed: bool,
-    /// The event for the maintenance.
-    pub event: Option<Packed>,
-}
-
-/// A node that has just left the index.
-struct Departed {
-    /// The effective cause.
-    cause: RemovalCause,
-    /// The deadline that the node had.
-    deadline: Timestamp,
 }
 
 impl Core {
@@ -208,7 +198,7 @@ impl Core {
             } else {
                 self.announce_refused(put.id, cause, put.deadline, put.now);
             }
-            let outcome = CommitOutcome { published: false, event };
+            let outcome = CommitOutcome { done: false, event };
             return Ok(Published { outcome, replaced: None });
         }
         meta.set_state(state::OWNED);
@@ -229,16 +219,18 @@ impl Core {
                 }
                 locked.replace(put.id);
                 let before = self.pool.meta(old);
-                let gone = self.mark_and_announce((old, before), put.now, RemovalCause::Replaced);
-                replaced = Some(gone.deadline);
+                let gone = self.mark_gone(before);
+                self.announce_gone((old, before), gone, put.now, RemovalCause::Replaced);
+                let old_end = ended_at(gone);
+                replaced = Some(old_end);
                 // If `later`, the new node may take over the old node's bucket on the wheel. The
                 // wheel looks into that bucket no later than at the old deadline, unless this was
                 // made earlier and the event of that is still on the way.
-                let later = put.deadline >= gone.deadline && !before.was_shortened();
+                let later = put.deadline >= old_end && !before.was_shortened();
                 Event::Replaced { new: put.id, old, later }
             }
         };
-        let outcome = CommitOutcome { published: true, event: Some(event.pack()) };
+        let outcome = CommitOutcome { done: true, event: Some(event.pack()) };
         Ok(Published { outcome, replaced })
     }
 
@@ -290,17 +282,15 @@ impl Core {
         found: Search<'g>,
         limit: &NewHardDeadline,
         clearance: Clearance<'_>,
-    ) -> Result<DeadlineChange, Obstacle> {
+    ) -> Result<CommitOutcome, Obstacle> {
         let &NewHardDeadline { hash, now, seen, hard_deadline } = limit;
         let permit = self.flights.permit(hash, clearance).ok_or(Obstacle::Flight)?;
         let mut locked = self.lock(found, hash, &permit)?;
-        let Some(id) = locked.id() else {
-            return Ok(DeadlineChange { changed: false, event: None });
-        };
+        let Some(id) = locked.id() else { return Ok(CommitOutcome::NOTHING) };
         let meta = self.pool.meta(id);
         let ends_now = self.lifetimes.deadline(now, hard_deadline) <= now;
         if self.hot.is_cleared(meta) {
-            return Ok(DeadlineChange { changed: false, event: None });
+            return Ok(CommitOutcome::NOTHING);
         }
         let (mut judged, mut new);
         // The hard deadline that an earlier round of this loop has replaced. Without an idle time
@@ -316,8 +306,8 @@ impl Core {
                     let end = ended_at(judged);
                     let is_ours = |old| end > old || (end == hard_deadline && hard_deadline < old);
                     let is_hidden = seeded("claims-hide-new-deadlines");
-                    let changed = replaced.is_some_and(is_ours) && !is_hidden;
-                    return Ok(DeadlineChange { changed, event: None });
+                    let done = replaced.is_some_and(is_ours) && !is_hidden;
+                    return Ok(CommitOutcome { done, event: None });
                 }
                 continue;
             }
@@ -341,7 +331,7 @@ impl Core {
         } else {
             (new < judged).then(|| Event::Rescheduled(id).pack())
         };
-        Ok(DeadlineChange { changed: true, event })
+        Ok(CommitOutcome { done: true, event })
     }
 
     /// Makes sure that the key still has no entry.
@@ -388,19 +378,7 @@ impl Core {
         cause: RemovalCause,
     ) -> RemovalCause {
         locked.remove();
-        self.mark_and_announce((id, self.pool.meta(id)), now, cause).cause
-    }
-
-    /// Marks a node that has just been unlinked as gone, and announces its removal.
-    fn mark_and_announce(
-        &self,
-        (id, meta): (NodeId, &Meta),
-        now: Timestamp,
-        cause: RemovalCause,
-    ) -> Departed {
-        let deadline = self.mark_gone(meta);
-        let cause = self.effective_cause(meta, deadline, now, cause);
-        self.announce(id, cause, ended_at(deadline), now);
-        Departed { cause, deadline: ended_at(deadline) }
+        let meta = self.pool.meta(id);
+        self.announce_gone((id, meta), self.mark_gone(meta), now, cause)
     }
 }

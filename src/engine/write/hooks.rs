@@ -54,6 +54,17 @@ pub struct Answer {
     pub now: Timestamp,
 }
 
+/// The hooks' answer, if they were asked, and the key's entry, if the answer depends on it.
+pub struct Answered<K, V> {
+    pub answer: Option<Answer>,
+    pub basis: Option<Basis<K, V>>,
+}
+
+impl<K, V> Answered<K, V> {
+    /// The hooks were not asked.
+    pub const NOBODY: Self = Self { answer: None, basis: None };
+}
+
 /// The key's entry when the hooks were asked, where their answer depends on it.
 pub enum Basis<K, V> {
     /// No living entry.
@@ -255,15 +266,28 @@ impl<K, V, S> Engine<K, V, S> {
 }
 
 impl<K, V, S: BuildHasher> Engine<K, V, S> {
-    /// The key's living entry, about which the hooks are asked. No guard is left. An expired entry
-    /// is claimed.
-    pub fn basis_of<Q: Equivalent<K> + Hash + ?Sized>(&self, hash: Hash32, key: &Q) -> Basis<K, V> {
-        self.basis_under(epoch::pin(), hash, key)
+    /// Asks the hooks about a value that is written with this term, if they are to be asked; before
+    /// that, looks the key's entry up, if the answer depends on it.
+    #[inline(never)]
+    pub fn ask_if_needed(
+        &self,
+        node: &Local<'_, K, V>,
+        lifetime: Lifetime,
+        readings: Readings,
+    ) -> Answered<K, V>
+    where
+        K: Hash + Eq,
+    {
+        let is_asked = self.is_asked(lifetime);
+        let look = || self.basis_of(epoch::pin(), node.meta().hash(), node.key());
+        let basis = (is_asked && self.depends_on_entry()).then(look);
+        Answered { answer: is_asked.then(|| self.ask(node, basis.as_ref(), readings)), basis }
     }
 
-    /// [`basis_of`](Self::basis_of) with a guard, which it drops.
+    /// The key's living entry, about which the hooks are asked. Drops the guard. An expired entry
+    /// is claimed.
     #[inline(always)]
-    pub fn basis_under<Q: Equivalent<K> + Hash + ?Sized>(
+    pub fn basis_of<Q: Equivalent<K> + Hash + ?Sized>(
         &self,
         guard: epoch::Guard,
         hash: Hash32,

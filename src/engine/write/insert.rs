@@ -1,7 +1,7 @@
 //! Inserts of single keys.
 
 use super::commit::{CommitOutcome, Put};
-use super::hooks::{Answer, Basis, FullTerms, Readings, Terms};
+use super::hooks::{Answered, Basis, FullTerms, Readings, Terms};
 use crate::clock::Timestamp;
 use crate::engine::Engine;
 use crate::engine::core::Search;
@@ -14,17 +14,6 @@ use crate::hash::Hash32;
 use crate::loaded::Loaded;
 use crate::pool::{Handle, Local};
 use std::hash::{BuildHasher, Hash};
-
-/// The hooks' answer, if they were asked, and the key's entry, if the answer depends on it.
-struct Answered<K, V> {
-    answer: Option<Answer>,
-    basis: Option<Basis<K, V>>,
-}
-
-impl<K, V> Answered<K, V> {
-    /// The hooks were not asked.
-    const NOBODY: Self = Self { answer: None, basis: None };
-}
 
 /// The state of an insert on the slow path.
 struct InsertState<K, V> {
@@ -111,7 +100,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         let terms = Terms { weight: self.weigh(&node), lifetime };
         let basis = depends.then(|| {
             let guard = guard.unwrap_or_else(crate::epoch::pin);
-            self.basis_under(guard, hash, node.key())
+            self.basis_of(guard, hash, node.key())
         });
         let ask = || self.ask(&node, basis.as_ref(), Readings::CoarseFirst);
         let answer = is_asked.then(ask);
@@ -122,23 +111,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     #[cold]
     #[inline(never)]
     fn insert_refreshing(&self, node: Local<'_, K, V>, lease: Lease) -> Waiting<K, V> {
-        let (terms, lifetime) = (self.terms(&node, lease), lease.lifetime);
-        if self.is_asked(lifetime) && self.depends_on_entry() {
-            return self.insert_with_basis(node, terms);
-        }
-        let ask = || self.ask(&node, None, Readings::CoarseFirst);
-        let answered = Answered { answer: self.is_asked(lifetime).then(ask), basis: None };
-        self.insert_slow(crate::epoch::pin(), node, (terms, answered), Obstacle::Changed)
-    }
-
-    /// [`insert_refreshing`](Self::insert_refreshing) if the hooks' answer depends on the key's
-    /// entry.
-    #[inline(never)]
-    fn insert_with_basis(&self, node: Local<'_, K, V>, terms: FullTerms) -> Waiting<K, V> {
-        let hash = node.meta().hash();
-        let basis = self.basis_of(hash, node.key());
-        let answer = self.ask(&node, Some(&basis), Readings::CoarseFirst);
-        let answered = Answered { answer: Some(answer), basis: Some(basis) };
+        let terms = self.terms(&node, lease);
+        let answered = self.ask_if_needed(&node, lease.lifetime, Readings::CoarseFirst);
         self.insert_slow(crate::epoch::pin(), node, (terms, answered), Obstacle::Changed)
     }
 
@@ -302,18 +276,17 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     #[cold]
     fn step_insert_owning(&self, insert: &mut Insert<K, V>) -> Step<()> {
         let Insert { node, attempt } = insert;
-        attempt.answered = Answered { answer: None, basis: None };
+        attempt.answered = Answered::NOBODY;
         let hash = node.meta().hash();
         let share = || node.raw().clone();
         // Dropped after the flight, also when a hook panics: these may be the last counts on an
         // entry, whose destructors may use the key.
-        let (stable, put);
+        let (_stable, _put);
         let flight = self.acquire_key((hash, node.key()), &share, OnLoad::Overtake)?.enter();
-        stable = self.stable_entry(hash, node.key());
+        _stable = self.stable_entry(hash, node.key());
         let local = self.pool.local(node);
-        put = self.put_owning(local, attempt.terms, None, Readings::Precise);
+        _put = self.put_owning(local, attempt.terms, None, Readings::Precise);
         flight.land();
-        drop((stable, put));
         Ok(())
     }
 }

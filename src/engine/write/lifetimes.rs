@@ -1,40 +1,41 @@
 //! Lifetimes by key: asking for them, changing them.
 
 use super::commit::NewHardDeadline;
-use crate::clock::Timestamp;
+use crate::clock::{NEVER, Timestamp};
 use crate::engine::Engine;
 use crate::engine::conflict::Attempt;
 use crate::engine::core::Search;
 use crate::engine::flights::{Clearance, FlightKind};
 use crate::engine::read::NodeRef;
 use crate::engine::step::{Step, block_on};
+use crate::expiration::Expiration;
 use crate::hash::Hash32;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 
-/// A living entry's deadline.
-#[derive(Clone, Copy, Debug)]
-pub struct Seen {
-    pub deadline: Timestamp,
-    /// When the entry was found.
-    pub now: Timestamp,
-}
-
 impl<K, V, S: BuildHasher> Engine<K, V, S> {
-    /// The deadline of the key's living entry.
-    pub fn deadline<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> Option<Seen> {
+    /// The end of the key's living entry, as `due` makes it of the deadline and of the time when
+    /// the entry was found.
+    pub fn expiration<Q: Equivalent<K> + Hash + ?Sized, T>(
+        &self,
+        key: &Q,
+        due: impl FnOnce(Timestamp, Timestamp) -> T,
+    ) -> Expiration<T> {
         let hash = self.hash(key);
         let guard = crate::epoch::pin();
         loop {
-            let node = self.find(&guard, hash, key)?;
+            let Some(node) = self.find(&guard, hash, key) else { return Expiration::NoEntry };
             // The clock is read after the deadline. So a concurrent write cannot have given the
             // entry more life than is left by this reading.
             let now = self.core.ticker.now();
             if node.seen() > now && !self.core.hot.is_cleared(node.meta()) {
-                return Some(Seen { deadline: node.seen(), now });
+                return match node.seen() {
+                    NEVER => Expiration::Never,
+                    deadline => Expiration::Due(due(deadline, now)),
+                };
             }
             if self.confirm_miss(node) {
-                return None;
+                return Expiration::NoEntry;
             }
         }
     }
@@ -107,6 +108,6 @@ impl<K, V, S> Engine<K, V, S> {
         let limit =
             NewHardDeadline { hash, now, seen: node.seen(), hard_deadline: hard_deadline(now) };
         let done = self.core.commit_hard_deadline(found, &limit, clearance)?;
-        Ok((done.changed, done.event.map(|event| (event, now))))
+        Ok((done.done, done.event.map(|event| (event, now))))
     }
 }

@@ -1,7 +1,7 @@
 //! What all writes of a value share: completing the node before the commit, and the steps after it.
 
 use super::commit::{CommitOutcome, Put};
-use super::hooks::{Answer, Basis, FullTerms, HookLifetime, Readings, Terms};
+use super::hooks::{Answer, Answered, Basis, FullTerms, HookLifetime, Readings, Terms};
 use crate::clock::{NEVER, Timestamp};
 use crate::engine::Engine;
 use crate::engine::flights::{Clearance, Obstacle};
@@ -119,7 +119,7 @@ impl<K, V, S> Engine<K, V, S> {
         weight: u32,
         now: Timestamp,
     ) {
-        if done.published {
+        if done.done {
             node.into_count();
         }
         if let Some(event) = done.event {
@@ -146,12 +146,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         readings: Readings,
     ) -> (Entry<K, V>, Option<Basis<K, V>>) {
         let hash = node.meta().hash();
-        let is_asked = self.is_asked(terms.0.lifetime);
-        let depends = is_asked && self.depends_on_entry();
-        let asked_about = depends.then(|| self.basis_of(hash, node.key()));
         // Only the clock and a clearing can change the entry now, and the hooks are not asked
         // again.
-        let answer = is_asked.then(|| self.ask(&node, asked_about.as_ref(), readings));
+        let Answered { answer, basis: asked_about } =
+            self.ask_if_needed(&node, terms.0.lifetime, readings);
         let guard = crate::epoch::pin();
         loop {
             let (found, old) = self.search_exact(&guard, hash, node.key());

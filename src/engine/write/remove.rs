@@ -119,15 +119,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         let share = || node.raw().clone();
         // Dropped after the flight: this may be the last count on the entry, whose destructor may
         // use the key.
-        let kept;
+        let _kept;
         let flight = self.acquire_key((hash, key), &share, OnLoad::Overtake)?.enter();
         let (entry, _) = self.stable_entry(hash, key);
-        kept = entry.clone();
+        _kept = entry.clone();
         let judged = entry.filter(|entry| self.judge(entry.node(), condition));
         // It may have expired while the condition was asked.
         let removed = judged.filter(|_| self.remove_owned(hash, key));
         flight.land();
-        drop(kept);
         Ok(removed)
     }
 
