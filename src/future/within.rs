@@ -124,10 +124,6 @@ impl Signal {
 
 impl Wake for Signal {
     fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
         *self.is_given.lock() = true;
         self.given.notify_one();
     }

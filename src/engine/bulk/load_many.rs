@@ -310,7 +310,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         };
         // The iterator may be lazy: its code is the loader's.
         let mut made = self.made_by_key(pairs);
-        timer.stop(&if made.has_failed() { Err(()) } else { Ok(()) });
+        let has_failed = made.iter().any(|(_, made)| matches!(made, Made::Failed(_)));
+        timer.stop(&if has_failed { Err(()) } else { Ok(()) });
         while let Some(Own { position, flight }) = own.0.pop() {
             let flight = flight.enter_by(None);
             if let Some(error) = self.land_one(wanted, position, flight, &mut made, absent.as_ref())
@@ -319,7 +320,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
             }
         }
         drop(mark);
-        Some(made.into_unasked())
+        let unasked = made.into_iter().filter_map(|(key, made)| match made {
+            Made::Unused(loaded) => Some((key, loaded)),
+            Made::UsedAt(_) | Made::Failed(_) => None,
+        });
+        Some(unasked.collect())
     }
 
     /// Commits the value of one key, if the loader has made one. Returns the key's error, if it has
@@ -336,7 +341,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         let Wanted::Missing(draft, _) = std::mem::replace(&mut wanted[position], known) else {
             return None;
         };
-        let Some(made) = made.find(draft.hash(), draft.key()) else {
+        let is_of_key = |(key, _): &(K, _)| key == draft.key();
+        let Some((_, made)) = made.find_mut(spread(draft.hash()), is_of_key) else {
             flight.land_with(|| absent.cloned().map(LoadOutcome::NoValue));
             return None;
         };

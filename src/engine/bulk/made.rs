@@ -2,7 +2,6 @@
 
 use crate::engine::Engine;
 use crate::flight::board::spread;
-use crate::hash::Hash32;
 use crate::loaded::Loaded;
 use crate::primitives::plain::Arc;
 use hashbrown::HashTable;
@@ -31,43 +30,25 @@ impl<V, E> Made<V, E> {
 }
 
 /// What a loader has made, to be looked up by key. Of several results of a key it is the last.
-pub struct MadeByKey<K, V, E>(HashTable<(K, Made<V, E>)>);
-
-impl<K: Eq, V, E> MadeByKey<K, V, E> {
-    pub fn find(&mut self, hash: Hash32, key: &K) -> Option<&mut Made<V, E>> {
-        self.0.find_mut(spread(hash), |(other, _)| other == key).map(|(_, made)| made)
-    }
-
-    pub fn has_failed(&self) -> bool {
-        self.0.iter().any(|(_, made)| matches!(made, Made::Failed(_)))
-    }
-
-    pub fn into_unasked(self) -> Unasked<K, V> {
-        let unasked = self.0.into_iter().filter_map(|(key, made)| match made {
-            Made::Unused(loaded) => Some((key, loaded)),
-            Made::UsedAt(_) | Made::Failed(_) => None,
-        });
-        unasked.collect()
-    }
-}
+pub type MadeByKey<K, V, E> = HashTable<(K, Made<V, E>)>;
 
 impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     pub fn made_by_key<E>(
         &self,
         pairs: impl IntoIterator<Item = (K, Result<Loaded<V>, E>)>,
     ) -> MadeByKey<K, V, E> {
-        let mut table: HashTable<(K, Made<V, E>)> = HashTable::new();
+        let mut table = MadeByKey::new();
         for (key, result) in pairs {
             let hash = spread(self.hash(&key));
             let made = result.map_or_else(|error| Made::Failed(Arc::new(error)), Made::Unused);
-            match table.find_mut(hash, |(other, _)| *other == key) {
+            match table.find_mut(hash, |(other, _): &(K, _)| *other == key) {
                 Some((_, other)) => *other = made,
                 None => {
                     table.insert_unique(hash, (key, made), |(key, _)| spread(self.hash(key)));
                 }
             }
         }
-        MadeByKey(table)
+        table
     }
 }
 

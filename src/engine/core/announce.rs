@@ -71,9 +71,13 @@ impl Core {
     }
 
     fn queue_notice(&self, notice: Notice) {
-        if self.notices.announces() && !self.notices.discards() {
+        let notices = &self.notices;
+        if notices.announces() && !notices.discards() {
             self.pool.meta(notice.id).retain();
-            self.notices.push(notice);
+            notices.outbox.push(notice);
+            if let Some(receiving) = &notices.receiving {
+                receiving.note_push();
+            }
         }
     }
 
@@ -94,16 +98,27 @@ impl Core {
 
     /// Leaves nodes without a count to the thread that delivers next.
     pub fn drop_later(&self, ids: Vec<NodeId>) {
-        self.notices.drop_later(ids);
+        // Before the push, so that the number never falls below zero.
+        self.notices.nodes_to_drop.fetch_add(ids.len() as u32, Ordering::Relaxed);
+        self.notices.to_drop.push(ids);
     }
 
     /// Leaves what there is to deliver and to drop to the executor. For the scheduler's thread,
-    /// which runs no code of the user's.
+    /// which runs no code of the user's. The job also hands reloads on.
     pub fn submit_deliveries(&self) {
+        let notices = &self.notices;
         if seeded("the-scheduler-wakes-receivers") {
-            self.notices.receiving.as_ref().inspect(|receiving| receiving.wake());
+            notices.receiving.as_ref().inspect(|receiving| receiving.wake());
         }
-        self.notices.submit_deliveries_elsewhere();
+        if notices.has_work()
+            && let Some(ticket) = notices.handoff.request()
+            && let Some(job) = notices.job(ticket)
+        {
+            match &notices.caller_of_own {
+                Some(caller) => notices.executor.execute_by(caller, job),
+                None => notices.executor.execute(job),
+            }
+        }
     }
 
     /// Hands a reload to the executor. No lock may be held.
@@ -118,7 +133,7 @@ impl Core {
 
     /// Notes whether reloads wait to be handed to the executor.
     pub fn note_reloads(&self, wait: bool) {
-        self.notices.note_reloads(wait);
+        self.notices.notes_reloads.store(wait, Ordering::Relaxed);
     }
 
     /// At the end of an operation: has the next one come if this one has left reloads.

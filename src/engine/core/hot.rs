@@ -2,7 +2,7 @@
 //! most, so they share a cache line that readers keep.
 
 use crate::clock::{NEVER, Timestamp};
-use crate::node::{Generation, GenerationMark, Meta, NO_PERIOD};
+use crate::node::{Generation, Meta, NO_PERIOD};
 use crate::primitives::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 /// See the [module](self).
@@ -33,12 +33,6 @@ impl Hot {
         }
     }
 
-    /// The mark that new nodes get and living nodes have.
-    #[inline]
-    pub fn generation_mark(&self) -> GenerationMark {
-        self.generation().mark()
-    }
-
     #[inline]
     pub fn generation(&self) -> Generation {
         Generation::from_raw(self.generation.load(Ordering::Acquire))
@@ -58,7 +52,7 @@ impl Hot {
     /// one that is read here afterwards.
     #[inline(always)]
     pub fn is_cleared(&self, meta: &Meta) -> bool {
-        meta.generation() != self.generation_mark()
+        meta.generation() != self.generation().mark()
     }
 
     /// Notes that an entry of this generation is about to be published. Relaxed: an

@@ -36,10 +36,10 @@ pub struct Notices {
     pub to_drop: SegQueue<Vec<NodeId>>,
     /// Whether reloads wait to be handed to the executor. Relaxed: whoever stores it holds the
     /// lock of their list, and whoever reads it looks there.
-    notes_reloads: AtomicBool,
+    pub(super) notes_reloads: AtomicBool,
     /// How many nodes that are. (In 32 bits, which have room beside the flags: 64 would take an
     /// empty cache beyond 4 KiB.)
-    nodes_to_drop: AtomicU32,
+    pub(super) nodes_to_drop: AtomicU32,
     /// The cache itself, for deliveries on its behalf.
     pub client: OnceLock<Weak<dyn Deliver>>,
     /// Keeps at most one job of the cache with the executor.
@@ -47,7 +47,7 @@ pub struct Notices {
     pub executor: Executor,
     /// If the executor is the user's: what calls it for the scheduler. Callers, too, leave
     /// deliveries to the executor then.
-    caller_of_own: Option<Box<Executor>>,
+    pub(super) caller_of_own: Option<Box<Executor>>,
     /// How many notices may wait before writers do, or before others are discarded.
     limit: Notifications,
     discarded: AtomicU64,
@@ -103,13 +103,6 @@ impl Notices {
         self.limit.of(Overflow::Wait).filter(|_| applies)
     }
 
-    /// Leaves nodes without a count to the thread that delivers next.
-    pub fn drop_later(&self, batch: Vec<NodeId>) {
-        // Before the push, so that the number never falls below zero.
-        self.nodes_to_drop.fetch_add(batch.len() as u32, Ordering::Relaxed);
-        self.to_drop.push(batch);
-    }
-
     /// Takes out the nodes that have waited for longest to be dropped.
     pub fn next_to_drop(&self) -> Option<Vec<NodeId>> {
         let batch = self.to_drop.pop()?;
@@ -120,11 +113,6 @@ impl Notices {
     /// How many nodes wait to be dropped, roughly.
     pub fn nodes_to_drop(&self) -> usize {
         self.nodes_to_drop.load(Ordering::Relaxed) as usize
-    }
-
-    /// Notes whether reloads wait to be handed to the executor.
-    pub fn note_reloads(&self, wait: bool) {
-        self.notes_reloads.store(wait, Ordering::Relaxed);
     }
 
     #[inline]
@@ -141,9 +129,8 @@ impl Notices {
     /// Whether there is anything to deliver or to drop.
     #[inline]
     pub fn has_deliveries(&self) -> bool {
-        let announces = self.has_listener || self.receiving.is_some();
         !self.to_drop.is_empty()
-            || (announces
+            || (self.announces()
                 && !self.outbox.is_empty()
                 && (self.has_listener || self.has_receiver_to_look_after()))
     }
@@ -189,32 +176,19 @@ impl Notices {
         }
     }
 
-    /// The same for a thread that runs no code of the user's. The job also hands reloads on.
-    pub fn submit_deliveries_elsewhere(&self) {
-        if self.has_work()
-            && let Some(ticket) = self.handoff.request()
-            && let Some(job) = self.job(ticket, true)
-        {
-            match &self.caller_of_own {
-                Some(caller) => self.executor.execute_by(caller, job),
-                None => self.executor.execute(job),
-            }
-        }
-    }
-
     pub fn submit(&self, ticket: Ticket) {
-        if let Some(job) = self.job(ticket, false) {
+        if let Some(job) = self.job(ticket) {
             self.executor.execute(job);
         }
     }
 
-    fn job(&self, ticket: Ticket, hands_on: bool) -> Option<Job> {
+    pub(super) fn job(&self, ticket: Ticket) -> Option<Job> {
         let client = self.client.get().cloned()?;
         Some(Box::new(move || {
             let running = ticket.begin();
             // This may be the last handle. Then the cache ends here.
             if let Some(client) = client.upgrade() {
-                client.deliver_job(running, hands_on);
+                client.deliver_job(running);
             }
         }))
     }
@@ -223,14 +197,6 @@ impl Notices {
         stats.pending_notifications = self.pending() as u64;
         stats.discarded_notifications = self.discarded.load(Ordering::Relaxed);
         stats.refused_after_close = self.refused_after_close.load(Ordering::Relaxed);
-    }
-
-    /// Queues a notice, which carries a count on its node.
-    pub fn push(&self, notice: Notice) {
-        self.outbox.push(notice);
-        if let Some(receiving) = &self.receiving {
-            receiving.note_push();
-        }
     }
 
     /// Whether a further notice has to be discarded: too many wait, or nobody will receive it.

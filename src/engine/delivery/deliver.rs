@@ -68,16 +68,11 @@ impl<K, V, S> Engine<K, V, S> {
         made
     }
 
-    /// Runs the caller's share of the maintenance, after a write.
+    /// Runs the caller's share of the maintenance, after a write. Blocks the writer while too many
+    /// notices wait.
     #[inline]
     pub fn after_write(&self) {
         self.maintain_after_write();
-        self.hold_back_writer();
-    }
-
-    /// Blocks a writer while too many notices wait.
-    #[inline]
-    pub fn hold_back_writer(&self) {
         if let Some(limit) = self.core.notices.exceeded_limit() {
             self.core.apply_back_pressure(limit, &|notice| self.deliver(notice));
         }

@@ -29,11 +29,7 @@ const AHEAD: usize = 2;
 
 /// Two neighbours in the window's list, from whose end the candidates come: the next candidate to
 /// be prefetched, and the one after it.
-#[derive(Clone, Copy)]
-struct Upcoming {
-    near: NodeId,
-    far: NodeId,
-}
+type Upcoming = [NodeId; 2];
 
 impl Pass<'_> {
     /// Evicts, whatever the expirations have cost, at most:
@@ -143,11 +139,11 @@ impl Pass<'_> {
     /// Finds the next candidates at the end of the window's list, and prefetches the first `AHEAD`.
     #[inline]
     fn look_ahead(&self) -> Upcoming {
-        let mut upcoming = Upcoming { near: NodeId::NONE, far: NodeId::NONE };
+        let mut upcoming = [NodeId::NONE; 2];
         if let Some(policy) = &self.state.policy
             && let [Some(candidate), _] = policy.next_contenders()
         {
-            upcoming = Upcoming { near: candidate, far: self.before(candidate) };
+            upcoming = [candidate, self.before(candidate)];
             (0..AHEAD).for_each(|_| self.prefetch_candidate(policy, &mut upcoming));
         }
         upcoming
@@ -171,11 +167,11 @@ impl Pass<'_> {
     /// one. If the list has changed meanwhile, the prefetches are useless but harmless.
     #[inline(always)]
     fn prefetch_candidate(&self, policy: &Policy, upcoming: &mut Upcoming) {
-        let Upcoming { near, far } = *upcoming;
+        let [near, far] = *upcoming;
         if near.may_name_node() {
             self.prefetch_contender(policy, near);
-            *upcoming = Upcoming { near: far, far: self.before(far) };
-            self.prefetch_ids([upcoming.far]);
+            *upcoming = [far, self.before(far)];
+            self.prefetch_ids([upcoming[1]]);
         }
     }
 

@@ -83,7 +83,7 @@ impl Pass<'_> {
         if judged != GONE {
             // The entry was extended, a computation uses it, or another thread holds its bucket.
             // If its deadline has passed, the wheel hands it out again within a tick.
-            self.kept |= judged <= self.now;
+            self.left.kept |= judged <= self.now;
             self.schedule(id, meta);
         }
     }

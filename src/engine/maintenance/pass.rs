@@ -33,27 +33,17 @@ pub fn drain_limit(capacity: usize) -> usize {
     capacity.min(MAX_DRAINED)
 }
 
-/// Nodes that died.
-#[derive(Clone, Copy, Default)]
-pub struct Died {
-    pub count: usize,
-    pub weight: u64,
-}
-
 /// A pass under way: the state under the lock, and what the pass needs beside it.
 pub struct Pass<'a> {
     pub core: &'a Core,
     pub state: &'a mut Maintenance,
     pub guard: &'a Guard,
     pub now: Timestamp,
-    /// What died in this pass.
-    pub died: Died,
+    /// Nodes that died in this pass, and their weight.
+    pub died: usize,
+    pub died_weight: u64,
     pub budget: Budget,
-    /// Whether the pass skipped a bucket that another thread had locked, or an event that its
-    /// writer was still storing.
-    pub skipped_busy: bool,
-    /// See [`Leftover::kept`].
-    pub kept: bool,
+    pub left: Leftover,
 }
 
 impl Core {
@@ -74,31 +64,31 @@ impl Core {
     ) -> Leftover {
         let running = self.upkeep.status.begin();
         self.hot.clear_pass_requests();
-        let (died, skipped_busy, kept) = (Died::default(), false, false);
-        let mut pass = Pass { core: self, state, guard, now, budget, died, skipped_busy, kept };
+        let (died, died_weight, left) = (0, 0, Leftover::default());
+        let mut pass = Pass { core: self, state, guard, now, died, died_weight, budget, left };
         pass.follow_clock_back();
         let drained = pass.drain();
         // A drain that takes out nothing and leaves events has most likely met an event that its
         // writer is still storing. (Or the event came after the drain had looked.)
-        pass.skipped_busy |= drained.more && drained.count == 0;
+        pass.left.skipped_busy |= drained.more && drained.count == 0;
         if let Some(event) = refused.filter(|_| !seeded("full-buffer-drops-the-event")) {
             pass.apply(event);
         }
-        let mut left = Leftover { writes: drained.more, ..Leftover::default() };
         pass.expire();
         let stuck = pass.evict_within(drained.count);
-        left.blocked = stuck != Stuck::Not;
-        left.work |= pass.resize_index(drained.count);
-        left.work |= pass.sweep();
-        left.expirations = pass.state.wheel.has_backlog();
-        left.excess = pass.excess();
-        left.work |= left.expirations || (left.excess > 0 && !left.blocked);
-        left.work |= self.flights.has_released();
+        let mut work = pass.resize_index(drained.count);
+        work |= pass.sweep();
+        let expirations = pass.state.wheel.has_backlog();
+        let policy = pass.state.policy.as_ref();
+        let excess = policy.map_or(0, |it| it.weight().saturating_sub(it.max_weight()));
+        let blocked = stuck != Stuck::Not;
+        work |= expirations || (excess > 0 && !blocked);
+        work |= self.flights.has_released();
         pass.publish_progress();
-        let reclaimable = pass.reclaim(&mut left);
-        left.work |= reclaimable;
-        left.skipped_busy = pass.skipped_busy;
-        left.kept = pass.kept;
+        let reclaimable = pass.reclaim();
+        work |= reclaimable;
+        let mut left =
+            Leftover { writes: drained.more, work, expirations, excess, blocked, ..pass.left };
         // Nodes that a pass may reclaim wait for passes, not for guards.
         left.yields = budget.yields && !reclaimable && self.take_yield(state);
         self.request_grace_check(now);
@@ -136,10 +126,5 @@ impl<'a> Pass<'a> {
             let now = self.now.max(wheel.clock().saturating_sub(step));
             wheel.rewind(&Timers { pool: &self.core.pool, now }, now);
         }
-    }
-
-    /// By how much the weight exceeds the capacity.
-    fn excess(&self) -> u64 {
-        self.state.policy.as_ref().map_or(0, |p| p.weight().saturating_sub(p.max_weight()))
     }
 }

@@ -5,7 +5,7 @@
 //! If its key and value have nothing to drop, the pass frees it at once. Otherwise the thread that
 //! ran the pass drops key and value after the lock.
 
-use super::budget::{By, Leftover};
+use super::budget::By;
 use super::pass::Pass;
 use super::run::GRACE_CHECK_DELAY;
 use crate::clock::Timestamp;
@@ -47,8 +47,8 @@ impl Pass<'_> {
             Some(last) if last.grace.is_none() && last.ids.len() < BATCH => last.ids.push(id),
             _ => self.open_batch(id),
         }
-        self.died.count += 1;
-        self.died.weight += u64::from(meta.weight());
+        self.died += 1;
+        self.died_weight += u64::from(meta.weight());
     }
 
     /// A batch takes more nodes until its grace period begins. So however long a guard is held, two
@@ -71,24 +71,23 @@ impl Pass<'_> {
     }
 
     /// Counts the nodes that died in this pass, and has them wait for a grace period. Gives up
-    /// nodes whose grace period is over. Notes in `left` what is to follow. True if there are more
-    /// to give up.
+    /// nodes whose grace period is over. True if there are more to give up.
     #[inline(never)]
-    pub fn reclaim(&mut self, left: &mut Leftover) -> bool {
+    pub fn reclaim(&mut self) -> bool {
         let (core, died) = (self.core, self.died);
         let published = &core.upkeep.published;
-        if died.count > 0 {
-            published.unreclaimed.fetch_add(died.count, Ordering::Relaxed);
-            self.state.unreclaimed_weight += died.weight;
+        if died > 0 {
+            published.unreclaimed.fetch_add(died, Ordering::Relaxed);
+            self.state.unreclaimed_weight += self.died_weight;
             let grace = next_grace();
             let opened = self.state.dead.iter_mut().rev();
             let opened = opened.take_while(|batch| batch.grace.is_none());
             opened.for_each(|batch| batch.grace = Some(grace));
         }
-        let over = core.give_up_dead(self.state, died.count);
+        let over = core.give_up_dead(self.state, died);
         let dead = self.state.dead.get(over).and_then(|batch| batch.grace);
         let grace = dead.into_iter().chain(core.index.awaited_grace()).min();
-        left.begins_grace = grace.is_some() && grace != published.grace();
+        self.left.begins_grace = grace.is_some() && grace != published.grace();
         published.set_grace(grace);
         over > 0
     }

@@ -42,7 +42,7 @@ impl Pass<'_> {
                 break;
             }
         }
-        self.skipped_busy |= moves && core.index.is_held_up(self.guard);
+        self.left.skipped_busy |= moves && core.index.is_held_up(self.guard);
         core.index.free_retired() || moves || prepares
     }
 

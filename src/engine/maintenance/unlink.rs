@@ -101,7 +101,7 @@ impl<'a> Pass<'a> {
         let waits = seeded("passes-wait-for-buckets");
         let patience = if waits { Patience::Wait } else { self.budget.patience };
         let locked = self.core.index.lock_id_with(self.guard, hash, id, patience);
-        self.skipped_busy |= locked.is_err();
+        self.left.skipped_busy |= locked.is_err();
         locked
     }
 

@@ -37,15 +37,6 @@ pub(super) enum HookMemo {
 /// told it. There is a limit, since the hook may change the lifetime itself, each time.
 const MOST_QUESTIONS: u32 = 16;
 
-/// The outcome of prolonging an entry's life.
-enum Renewed<'g, K, V> {
-    Hit(NodeRef<'g, K, V>),
-    /// The entry had expired.
-    Over,
-    /// The entry had left the cache.
-    Gone,
-}
-
 impl<K, V, S: BuildHasher> Engine<K, V, S> {
     /// A read without side effects.
     pub fn peek<'g, Q: Equivalent<K> + Hash + ?Sized>(
@@ -96,12 +87,7 @@ impl<K, V, S> Engine<K, V, S> {
         if self.mode.renews()
             && let Some(living) = node
         {
-            let renewed = self.renew(living, coarse, memo, &mut due);
-            node = match renewed {
-                Renewed::Hit(node) => Some(node),
-                Renewed::Over => None,
-                Renewed::Gone => return None,
-            };
+            node = self.renew(living, coarse, memo, &mut due)?;
         }
         if let Some(node) = node {
             due |= self.core.record_read(node.id());
@@ -113,7 +99,8 @@ impl<K, V, S> Engine<K, V, S> {
         Some(Lookup { node, due })
     }
 
-    /// Gives the entry the lifetime that it has after a read, by idle time and read hook. If the
+    /// Gives the entry the lifetime that it has after a read, by idle time and read hook. Returns
+    /// `Some(None)` if it had expired, and `None` if the key has to be looked up again. If the
     /// entry has left the cache since it was found:
     ///
     /// * and the hook was not asked, the key is looked up again: the entry may have expired, and an
@@ -141,7 +128,7 @@ impl<K, V, S> Engine<K, V, S> {
         coarse: Timestamp,
         mut memo: HookMemo,
         due: &mut bool,
-    ) -> Renewed<'g, K, V> {
+    ) -> Option<Option<NodeRef<'g, K, V>>> {
         let life = node.meta();
         let hard_word = self.pool.raw().hard_deadline(node.id());
         let (asks, has_idle) = (self.mode.asks(), self.core.lifetimes.has_idle());
@@ -159,7 +146,7 @@ impl<K, V, S> Engine<K, V, S> {
                 let refresh = self.pool.raw().refresh(node.id());
                 let goes_on = refresh.is_some_and(RefreshMark::was_reloaded);
                 let is_hit = was_asked && !goes_on || seeded("gone-is-a-hit");
-                return if is_hit { Renewed::Hit(node) } else { Renewed::Gone };
+                return is_hit.then_some(Some(node));
             }
             // If the hook leaves a long lifetime as it is, the reading does not matter. If the hook
             // answers with a long lifetime, the lag matters as little as for a new entry. But an
@@ -178,7 +165,7 @@ impl<K, V, S> Engine<K, V, S> {
                     continue;
                 }
                 let is_indexed = self.core.is_indexed((node.id(), node.meta()));
-                return if is_indexed { Renewed::Over } else { Renewed::Gone };
+                return is_indexed.then_some(None);
             }
             let hard_deadline = hard_word.map_or(deadline, HardDeadline::load);
             let mut new_hard = hard_deadline;
@@ -219,9 +206,9 @@ impl<K, V, S> Engine<K, V, S> {
             match changed {
                 Some(_) if seeded("renewals-are-made-again") => {}
                 Some(word) if !seeded("renew-looks-at-the-hard-deadline-once") => {
-                    return Renewed::Hit(self.follow(node, word, new, coarse, due));
+                    return Some(Some(self.follow(node, word, new, coarse, due)));
                 }
-                _ => return Renewed::Hit(node.with_deadline(new)),
+                _ => return Some(Some(node.with_deadline(new))),
             }
         }
     }
