@@ -13,6 +13,16 @@ use crate::primitives::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 /// write once.
 const TOLERANCE: u64 = 1024;
 
+/// Reads these flags.
+macro_rules! accessors {
+    ($($flag:ident),+) => {$(
+        #[inline]
+        pub fn $flag(&self) -> bool {
+            self.$flag.load(Relaxed)
+        }
+    )+};
+}
+
 /// What the read mode depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
@@ -37,7 +47,7 @@ pub struct ReadMode {
     /// Whether the expiry policy is asked after a read.
     asks: AtomicBool,
     /// Whether it is still unknown if the policy's read hook is the trait's default.
-    unknown: AtomicBool,
+    is_unknown: AtomicBool,
     /// Whether a read may ask its hook by the coarse clock, and is over if the hook leaves the
     /// lifetime as it is: without an idle time and without statistics, once the hook is known
     /// to be the user's.
@@ -59,7 +69,7 @@ impl ReadMode {
             facts: Mutex::new(facts),
             renews: AtomicBool::new(false),
             asks: AtomicBool::new(false),
-            unknown: AtomicBool::new(has_policy),
+            is_unknown: AtomicBool::new(has_policy),
             asks_coarsely: AtomicBool::new(false),
             coarsely: AtomicBool::new(false),
             freshness: AtomicU64::new(Nanos::FOREVER.raw()),
@@ -105,7 +115,7 @@ impl ReadMode {
     #[cold]
     pub fn learn(&self, is_default: bool) {
         let facts = self.facts.lock();
-        self.unknown.store(false, Relaxed);
+        self.is_unknown.store(false, Relaxed);
         if is_default {
             return self.set(&facts, false);
         }
@@ -113,30 +123,7 @@ impl ReadMode {
         self.asks_coarsely.store(margin > Nanos::ZERO && idle.is_none() && !counts, Relaxed);
     }
 
-    #[inline]
-    pub fn renews(&self) -> bool {
-        self.renews.load(Relaxed)
-    }
-
-    #[inline]
-    pub fn asks(&self) -> bool {
-        self.asks.load(Relaxed)
-    }
-
-    #[inline]
-    pub fn asks_coarsely(&self) -> bool {
-        self.asks_coarsely.load(Relaxed)
-    }
-
-    #[inline]
-    pub fn is_unknown(&self) -> bool {
-        self.unknown.load(Relaxed)
-    }
-
-    #[inline]
-    pub fn coarsely(&self) -> bool {
-        self.coarsely.load(Relaxed)
-    }
+    accessors!(renews, asks, is_unknown, asks_coarsely, coarsely);
 
     /// A read at `coarse` is a plain hit if the deadline lies beyond this instant. No deadline lies
     /// beyond the end of time.

@@ -40,7 +40,5 @@ pub fn block_until<T>(deadline: Option<Instant>, mut step: impl FnMut() -> Step<
 }
 
 /// Compile-time check: the state between two steps is `Send` and borrows nothing.
-const _: () = {
-    const fn is_owned<T: Send + 'static>() {}
-    is_owned::<Step<FlightGuard>>();
-};
+pub const fn is_owned<T: Send + 'static>() {}
+const _: () = is_owned::<Step<FlightGuard>>();

@@ -1,6 +1,7 @@
 //! Questions about a cache as a whole, and maintenance on request.
 
 use super::Cache;
+use crate::async_listener::Share;
 use crate::config::Policy;
 use crate::engine::as_task;
 use crate::entry::{Entry, Key};
@@ -65,7 +66,7 @@ where
     pub async fn run_pending_tasks(&self) {
         as_task(|| self.cache.run_pending_tasks());
         self.engine().announce_waiting_async().await;
-        self.tell_all().await;
+        self.tell_boxed(Share::All).await;
     }
 
     /// See [`crate::Cache::close`]. The work is done at the first poll, however much there is. If
@@ -74,7 +75,7 @@ where
     pub async fn close(&self) {
         as_task(|| self.cache.close());
         self.engine().announce_all_async().await;
-        self.tell_all().await;
+        self.tell_boxed(Share::All).await;
     }
 }
 

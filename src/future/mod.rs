@@ -190,13 +190,6 @@ where
         }
     }
 
-    /// The same for a call that delivers all.
-    async fn tell_all(&self) {
-        if self.engine().tells_after_read() {
-            self.tell_boxed(Share::All).await;
-        }
-    }
-
     /// The box keeps the futures of operations small, which seldom need it.
     #[cold]
     fn tell_boxed(&self, share: Share) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {

@@ -75,9 +75,7 @@ where
         Q: Equivalent<K> + Hash + ?Sized,
     {
         let result = self.cache.get_entry(key);
-        if self.engine().tells_after_read() {
-            self.tell_boxed(Share::Reader).await;
-        }
+        self.tell_listeners().await;
         result
     }
 

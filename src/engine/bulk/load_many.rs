@@ -69,10 +69,8 @@ impl Missing {
 
     /// The load of the first key.
     fn first<K, V>(&self, wanted: &[Wanted<K, V>]) -> Option<Arc<Flight>> {
-        match &wanted[*self.positions.front()?] {
-            Wanted::Missing(_, flight) => flight.clone(),
-            Wanted::Hit(_) | Wanted::Known(_) | Wanted::SameAs(_) => None,
-        }
+        let Wanted::Missing(_, flight) = &wanted[*self.positions.front()?] else { return None };
+        flight.clone()
     }
 }
 
@@ -341,8 +339,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         let Wanted::Missing(draft, _) = std::mem::replace(&mut wanted[position], known) else {
             return None;
         };
-        let is_of_key = |(key, _): &(K, _)| key == draft.key();
-        let Some((_, made)) = made.find_mut(spread(draft.hash()), is_of_key) else {
+        let found = made.find_mut(spread(draft.hash()), |(key, _)| key == draft.key());
+        let Some((_, made)) = found else {
             flight.land_with(|| absent.cloned().map(LoadOutcome::NoValue));
             return None;
         };
@@ -391,9 +389,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
 
 /// The keys of these loads.
 pub fn keys_of<'w, K, V>(wanted: &'w [Wanted<K, V>], own: &OwnLoads) -> Vec<&'w K> {
-    let key_of = |own: &Own| match &wanted[own.position] {
-        Wanted::Missing(draft, _) => Some(draft.key()),
-        Wanted::Hit(_) | Wanted::Known(_) | Wanted::SameAs(_) => None,
+    let key_of = |own: &Own| {
+        let Wanted::Missing(draft, _) = &wanted[own.position] else { return None };
+        Some(draft.key())
     };
     own.0.iter().filter_map(key_of).collect()
 }

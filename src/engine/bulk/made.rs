@@ -37,11 +37,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         &self,
         pairs: impl IntoIterator<Item = (K, Result<Loaded<V>, E>)>,
     ) -> MadeByKey<K, V, E> {
-        let mut table = MadeByKey::new();
+        let mut table: MadeByKey<K, V, E> = HashTable::new();
         for (key, result) in pairs {
             let hash = spread(self.hash(&key));
             let made = result.map_or_else(|error| Made::Failed(Arc::new(error)), Made::Unused);
-            match table.find_mut(hash, |(other, _): &(K, _)| *other == key) {
+            match table.find_mut(hash, |(other, _)| *other == key) {
                 Some((_, other)) => *other = made,
                 None => {
                     table.insert_unique(hash, (key, made), |(key, _)| spread(self.hash(key)));

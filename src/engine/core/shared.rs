@@ -92,12 +92,6 @@ impl Core {
         ReentrancyMark::push(Frame::Callback(subject))
     }
 
-    /// Whether nothing was published since the last `invalidate_all`, and no load is in progress
-    /// that another `invalidate_all` would have to overtake.
-    pub fn is_blank(&self) -> bool {
-        self.hot.is_blank() && self.flights.is_empty()
-    }
-
     /// Marks a node as unlinked, under its bucket's lock. Where reads prolong nothing, every other
     /// change of a deadline is made under that lock too.
     #[inline(always)]

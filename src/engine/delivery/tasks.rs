@@ -25,9 +25,11 @@ impl<K, V, S> Engine<K, V, S> {
         let notices = &self.core.notices;
         let may_wait = || !reentrancy::is_in_user_code() && !reentrancy::tells();
         while notices.outbox.len() > limit && may_wait() {
-            if notices.receiving.is_some() {
-                self.another_receives(limit).await;
-                return;
+            if let Some(receiving) = &notices.receiving {
+                // Until the receiver has taken out enough, or is gone, or the end has come.
+                receiving.wake();
+                let is_enough = || notices.outbox.len() <= limit || !receiving.is_awaited();
+                return self.another_delivers(is_enough).await;
             }
             if notices.has_own_executor() {
                 // The executor has its turn first. But it may have dropped the job, or its only
@@ -39,7 +41,8 @@ impl<K, V, S> Engine<K, V, S> {
                 let _mark = ReentrancyMark::push(Frame::Task);
                 self.deliver_at_most(DeliveryBudget::CALLER);
             }
-            self.another_delivers(|| notices.outbox.len() <= limit).await;
+            let is_enough = || notices.outbox.len() <= limit || !notices.outbox.is_delivering();
+            self.another_delivers(is_enough).await;
             if notices.outbox.len() > limit {
                 yield_now().await;
             }
@@ -71,22 +74,9 @@ impl<K, V, S> Engine<K, V, S> {
         self.deliver_at_most(DeliveryBudget::of_units(outbox.len()));
     }
 
-    /// Waits until the receiver has taken out so many notices that at most `limit` wait, or is
-    /// gone, or the end has come.
-    async fn another_receives(&self, limit: usize) {
-        let notices = &self.core.notices;
-        let Some(receiving) = &notices.receiving else { return };
-        receiving.wake();
-        let mut wait = notices.outbox.waiters().wait();
-        let is_enough = || notices.outbox.len() <= limit || !receiving.is_awaited();
-        poll_fn(|context| wait.poll(context, is_enough)).await;
-    }
-
-    /// Waits while another thread delivers, until it has made progress.
+    /// Waits until others have delivered, or taken out, enough.
     async fn another_delivers(&self, is_enough: impl Fn() -> bool) {
-        let notices = &self.core.notices;
-        let mut wait = notices.outbox.waiters().wait();
-        poll_fn(|context| wait.poll(context, || is_enough() || !notices.outbox.is_delivering()))
-            .await;
+        let mut wait = self.core.notices.outbox.waiters().wait();
+        poll_fn(|context| wait.poll(context, &is_enough)).await;
     }
 }

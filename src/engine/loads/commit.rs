@@ -163,8 +163,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         let mut rounds = 0;
         loop {
             rounds += 1;
-            let is_absent = std::mem::take(&mut was_absent)
-                && !(self.is_asked(lifetime) && self.has_entry(hash, node.key()));
+            let has_entry = || self.find(&crate::epoch::pin(), hash, node.key()).is_some();
+            let is_absent =
+                std::mem::take(&mut was_absent) && !(self.is_asked(lifetime) && has_entry());
             let is_last =
                 replaces.condition.is_some() && flight.is_overtaken(self.core.hot.generation());
             let mut look = || self.judged_entry(flight, (hash, node.key()), replaces);
@@ -258,12 +259,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
                 Err(Obstacle::Changed | Obstacle::Flight) => {}
             }
         }
-    }
-
-    /// Whether the key has an entry at this moment.
-    fn has_entry(&self, hash: Hash32, key: &K) -> bool {
-        let guard = crate::epoch::pin();
-        self.find(&guard, hash, key).is_some()
     }
 
     fn basis_on(&self, entry: &Entry<K, V>) -> Basis<K, V> {

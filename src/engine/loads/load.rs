@@ -8,7 +8,7 @@ use crate::engine::flights::{
     EnteredFlight, Flight, FlightGuard, FlightKind, LoadOutcome, LoadedNode, OnLoad,
 };
 use crate::engine::reentrancy::FlightToken;
-use crate::engine::step::{Step, block_until};
+use crate::engine::step::{Step, block_until, is_owned};
 use crate::engine::write::Condition;
 use crate::entry::{Entry, Origin};
 use crate::hash::Hash32;
@@ -67,12 +67,8 @@ pub enum Begun<K, V, N> {
     Leading(FlightGuard),
 }
 
-/// Compile-time check: the state between two steps is `Send` and borrows nothing.
-const _: () = {
-    const fn is_owned<T: Send + 'static>() {}
-    is_owned::<OwnedDraft<String, String>>();
-    is_owned::<Begun<String, String, std::convert::Infallible>>();
-};
+const _: () = is_owned::<OwnedDraft<String, String>>();
+const _: () = is_owned::<Begun<String, String, std::convert::Infallible>>();
 
 impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     /// Returns the key's entry, or loads it. If `replace_if` holds for the entry, the key counts as

@@ -5,7 +5,7 @@
 //! line of the sketch and a line of the memory of rejections, all of them anywhere in memory.
 //! Without the prefetches these misses cost two to four times the rest.
 
-use super::pass::{Pass, drain_limit};
+use super::pass::{MAX_DRAINED, Pass};
 use crate::buffer::read::ReadBuffer;
 use crate::buffer::write::{DrainLimits, Drained};
 use crate::engine::event::Event;
@@ -46,7 +46,7 @@ impl Pass<'_> {
             portion.min(core.upkeep.writes.spill.count())
         };
         let capacity = core.upkeep.writes.capacity();
-        let limit = if self.budget.is_asked_for() { capacity } else { drain_limit(capacity) };
+        let limit = if self.budget.is_asked_for() { capacity } else { capacity.min(MAX_DRAINED) };
         let limits = DrainLimits {
             stripes: limit.saturating_sub(spilled),
             spill: portion.max(LEAST_SPILLED),

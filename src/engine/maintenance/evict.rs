@@ -10,7 +10,7 @@
 //! entries have that hash than a pass may evict, a pass may meet nothing else.)
 
 use super::budget::{LEAST_EVICTIONS, Stuck, take_unit};
-use super::pass::{Pass, drain_limit};
+use super::pass::{MAX_DRAINED, Pass};
 use super::unlink::Why;
 use crate::engine::flights::Kept;
 use crate::eviction::Policy;
@@ -41,7 +41,7 @@ impl Pass<'_> {
     pub fn evict_within(&mut self, drained: usize) -> Stuck {
         let (drained, rest) = (drained as u32, self.budget.units);
         if !self.budget.is_asked_for() {
-            let limit = drain_limit(self.core.upkeep.writes.capacity()) as u32;
+            let limit = self.core.upkeep.writes.capacity().min(MAX_DRAINED) as u32;
             return self.evict(&mut (drained.max(limit) + LEAST_EVICTIONS));
         }
         let drained = if self.budget.strict { 0 } else { drained };

@@ -28,11 +28,6 @@ pub const MAX_DRAINED: usize = 2 * crate::buffer::ring::MAX_CAPACITY;
 /// wheel goes back, and the next pass advances it again.
 const SET_BACK: Nanos = Nanos::from_raw(1 << 30);
 
-/// How many events a pass takes out of a write buffer for `capacity` events.
-pub fn drain_limit(capacity: usize) -> usize {
-    capacity.min(MAX_DRAINED)
-}
-
 /// A pass under way: the state under the lock, and what the pass needs beside it.
 pub struct Pass<'a> {
     pub core: &'a Core,

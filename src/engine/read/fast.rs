@@ -54,11 +54,7 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
 impl<K, V: Clone, S: BuildHasher> Engine<K, V, S> {
     /// [`read`](Self::read) of a clone of the value.
     #[inline]
-    pub fn read_clone<Q>(&self, key: &Q) -> Option<V>
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-        K: Eq + Hash,
-    {
+    pub fn read_clone<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> Option<V> {
         let (value, due) = self.read_clone_only(key);
         if due {
             self.after_read();

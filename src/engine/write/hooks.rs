@@ -266,24 +266,6 @@ impl<K, V, S> Engine<K, V, S> {
 }
 
 impl<K, V, S: BuildHasher> Engine<K, V, S> {
-    /// Asks the hooks about a value that is written with this term, if they are to be asked; before
-    /// that, looks the key's entry up, if the answer depends on it.
-    #[inline(never)]
-    pub fn ask_if_needed(
-        &self,
-        node: &Local<'_, K, V>,
-        lifetime: Lifetime,
-        readings: Readings,
-    ) -> Answered<K, V>
-    where
-        K: Hash + Eq,
-    {
-        let is_asked = self.is_asked(lifetime);
-        let look = || self.basis_of(epoch::pin(), node.meta().hash(), node.key());
-        let basis = (is_asked && self.depends_on_entry()).then(look);
-        Answered { answer: is_asked.then(|| self.ask(node, basis.as_ref(), readings)), basis }
-    }
-
     /// The key's living entry, about which the hooks are asked. Drops the guard. An expired entry
     /// is claimed.
     #[inline(always)]

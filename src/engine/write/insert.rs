@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::engine::core::Search;
 use crate::engine::flights::{Clearance, Obstacle, OnLoad};
 use crate::engine::read::NodeRef;
-use crate::engine::step::{Step, block_on};
+use crate::engine::step::{Step, block_on, is_owned};
 use crate::epoch::Guard;
 use crate::expiration::{Lease, Lifetime};
 use crate::hash::Hash32;
@@ -36,11 +36,7 @@ pub struct Insert<K, V> {
     attempt: InsertState<K, V>,
 }
 
-/// What an operation holds between two steps may go to another thread, and borrows nothing.
-const _: () = {
-    const fn is_owned<T: Send + 'static>() {}
-    is_owned::<Insert<String, String>>();
-};
+const _: () = is_owned::<Insert<String, String>>();
 
 impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     pub fn insert(&self, key: K, value: V, lifetime: Lifetime) {

@@ -7,6 +7,7 @@ use crate::engine::Engine;
 use crate::engine::flights::{Clearance, Obstacle};
 use crate::engine::read::NodeRef;
 use crate::entry::{Entry, Origin};
+use crate::expiration::Lifetime;
 use crate::hash::Hash32;
 use crate::node::Generation;
 use crate::pool::{Handle, Local};
@@ -136,6 +137,21 @@ impl<K, V, S> Engine<K, V, S> {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
+    /// Asks the hooks about a value that is written with this term, if they are to be asked; before
+    /// that, looks the key's entry up, if the answer depends on it.
+    #[inline(never)]
+    pub fn ask_if_needed(
+        &self,
+        node: &Local<'_, K, V>,
+        lifetime: Lifetime,
+        readings: Readings,
+    ) -> Answered<K, V> {
+        let is_asked = self.is_asked(lifetime);
+        let look = || self.basis_of(crate::epoch::pin(), node.meta().hash(), node.key());
+        let basis = (is_asked && self.depends_on_entry()).then(look);
+        Answered { answer: is_asked.then(|| self.ask(node, basis.as_ref(), readings)), basis }
+    }
+
     /// Puts a value into a key that this thread's flight owns. Returns the new entry, and the old
     /// one if the hooks were asked about it: the caller drops it after the flight.
     pub fn put_owning(

@@ -6,7 +6,7 @@ use crate::engine::core::Search;
 use crate::engine::event::Event;
 use crate::engine::flights::{Clearance, Obstacle, OnLoad};
 use crate::engine::read::NodeRef;
-use crate::engine::step::{Step, block_on};
+use crate::engine::step::{Step, block_on, is_owned};
 use crate::entry::{Entry, Origin};
 use crate::hash::Hash32;
 use crate::links::NodeId;
@@ -54,11 +54,7 @@ impl<K, V> Removal<K, V> {
 /// has to judge.
 type RemovalAttempt<K, V> = Result<Option<Entry<K, V>>, Handle<K, V>>;
 
-/// What an operation holds between two steps may go to another thread, and borrows nothing.
-const _: () = {
-    const fn is_owned<T: Send + 'static>() {}
-    is_owned::<Removal<String, String>>();
-};
+const _: () = is_owned::<Removal<String, String>>();
 
 impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     /// Removes the key's living entry if `condition` holds for it, and returns it.
