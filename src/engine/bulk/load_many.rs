@@ -167,8 +167,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
                 let landed = self.land_round(&mut wanted, own, timer, made, &mut failed);
                 // None was delivered as long as loads of this call were under way.
                 self.after_write();
-                if let Some(unasked) = landed {
-                    self.insert_unasked(unasked, deadline);
+                // What the loader was not asked for. A pair that still waits for a computation of
+                // its key at `deadline` is dropped.
+                for (key, made) in landed.into_iter().flatten() {
+                    if let Some(mut insert) = self.begin_insert_made(key, made)
+                        && block_until(deadline, || self.step_insert(&mut insert)).is_some()
+                    {
+                        self.after_write();
+                    }
                 }
             }
             if let Some(error) = failed.settled(missing.positions()) {
@@ -181,18 +187,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
             }
         }
         Ok(Some(self.answers(wanted)))
-    }
-
-    /// Inserts what the loader was not asked for. A pair that still waits for a computation of its
-    /// key at `deadline` is dropped.
-    fn insert_unasked(&self, unasked: Unasked<K, V>, deadline: Option<Instant>) {
-        for (key, made) in unasked {
-            if let Some(mut insert) = self.begin_insert_made(key, made)
-                && block_until(deadline, || self.step_insert(&mut insert)).is_some()
-            {
-                self.after_write();
-            }
-        }
     }
 
     /// Reads a key. A stale value counts as any other.

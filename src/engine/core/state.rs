@@ -94,6 +94,19 @@ pub struct Dead {
     pub grace: Option<Grace>,
 }
 
+/// Reads and writes a word that is an instant.
+macro_rules! instants {
+    ($word:ident, $set:ident) => {
+        pub fn $word(&self) -> Timestamp {
+            Timestamp::from_raw(self.$word.load(Ordering::Relaxed))
+        }
+
+        pub fn $set(&self, instant: Timestamp) {
+            self.$word.store(instant.raw(), Ordering::Relaxed);
+        }
+    };
+}
+
 /// The figures that passes publish. All of them are as of the last pass. They begin a cache line,
 /// since every pass writes them.
 #[derive(Debug)]
@@ -139,25 +152,9 @@ impl Published {
         self.swept.store(swept.raw(), Ordering::Release);
     }
 
-    pub fn next_due(&self) -> Timestamp {
-        Timestamp::from_raw(self.next_due.load(Ordering::Relaxed))
-    }
-
-    pub fn set_next_due(&self, due: Timestamp) {
-        self.next_due.store(due.raw(), Ordering::Relaxed);
-    }
-
-    pub fn last_pass(&self) -> Timestamp {
-        Timestamp::from_raw(self.last_pass.load(Ordering::Relaxed))
-    }
-
-    pub fn last_advance(&self) -> Timestamp {
-        Timestamp::from_raw(self.last_advance.load(Ordering::Relaxed))
-    }
-
-    pub fn set_last_advance(&self, now: Timestamp) {
-        self.last_advance.store(now.raw(), Ordering::Relaxed);
-    }
+    instants!(next_due, set_next_due);
+    instants!(last_pass, set_last_pass);
+    instants!(last_advance, set_last_advance);
 
     pub fn grace(&self) -> Option<Grace> {
         Grace::from_word(self.grace.load(Ordering::Relaxed))
@@ -165,9 +162,5 @@ impl Published {
 
     pub fn set_grace(&self, grace: Option<Grace>) {
         self.grace.store(Grace::to_word(grace), Ordering::Relaxed);
-    }
-
-    pub fn set_last_pass(&self, now: Timestamp) {
-        self.last_pass.store(now.raw(), Ordering::Relaxed);
     }
 }

@@ -5,7 +5,7 @@ use crate::engine::Engine;
 use crate::engine::flights::{
     Clearance, EnteredFlight, FlightGuard, LoadOutcome, LoadedNode, Obstacle,
 };
-use crate::engine::write::{Answer, Basis, Condition, FullTerms, Put, Readings, fresh};
+use crate::engine::write::{Answer, Basis, Condition, Put, Readings, Terms, fresh};
 use crate::entry::Entry;
 use crate::expiration::Lease;
 use crate::hash::Hash32;
@@ -201,7 +201,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     fn try_commit_load<'p>(
         &self,
         node: Local<'p, K, V>,
-        terms: FullTerms,
+        terms: Terms,
         (basis, answer, told): (&Basis<K, V>, Option<Answer>, Option<Timestamp>),
         (flight, replaces, is_last): (&EnteredFlight, &Replaces<'_, K, V>, bool),
     ) -> Result<(Entry<K, V>, Timestamp), Local<'p, K, V>> {
@@ -245,7 +245,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
                 Ok(done) => {
                     drop(guard);
                     let (entry, ends) = committed(&put);
-                    self.finish_put(node, done, terms.0.weight, put.now);
+                    self.finish_put(node, done, terms.weight, put.now);
                     self.wake_for(hash);
                     let replaced = matches!(basis, Basis::Entry { .. });
                     let entry = if replaced { entry.in_place_of_another() } else { entry };

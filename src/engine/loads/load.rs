@@ -303,16 +303,29 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         entry
     }
 
-    /// The outcome of another call's load, if this call can use it.
+    /// The outcome of another call's load, if this call can use it: not a value whose life is over
+    /// by now.
     fn join<N: Reason>(
         &self,
         flight: &Flight,
         replaces: &mut Replaces<'_, K, V>,
     ) -> Option<Begun<K, V, N>> {
         match flight.outcome()? {
-            LoadOutcome::Value(loaded) => {
-                let is_made = loaded.is_made;
-                let entry = self.join_value(loaded)?;
+            LoadOutcome::Value(LoadedNode { node, mut ends, mut deadline, is_made }) => {
+                let now = self.core.ticker.now();
+                if !is_made {
+                    // It may have ended since, or have left.
+                    ends = node.meta().deadline();
+                    deadline = ends;
+                    if self.core.hot.is_cleared(node.meta()) {
+                        return None;
+                    }
+                }
+                if ends <= now && !seeded("joined-loads-are-not-judged") {
+                    return None;
+                }
+                let handle = self.pool.handle(node);
+                let entry = Entry::new(handle, now, deadline.max(now), Origin::Found);
                 // An entry that the other call has only found is judged like any other.
                 let is_usable = is_made || !self.is_replaced(&entry, replaces);
                 is_usable.then_some(Begun::Ended(Ok(entry)))
@@ -321,25 +334,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
                 N::adopt(&reason).map(|reason| Begun::Ended(Err(reason)))
             }
         }
-    }
-
-    /// The value of another call's load, unless its life is over by now.
-    fn join_value(&self, loaded: LoadedNode) -> Option<Entry<K, V>> {
-        let now = self.core.ticker.now();
-        let LoadedNode { node, ends, deadline, is_made } = loaded;
-        let (ends, deadline) = if is_made {
-            (ends, deadline)
-        } else {
-            // An entry that the other call has only found may have ended since, or have left.
-            let ends = node.meta().deadline();
-            if self.core.hot.is_cleared(node.meta()) {
-                return None;
-            }
-            (ends, ends)
-        };
-        let is_over = ends <= now && !seeded("joined-loads-are-not-judged");
-        (!is_over)
-            .then(|| Entry::new(self.pool.handle(node), now, deadline.max(now), Origin::Found))
     }
 
     /// The key's living entry, read without side effects.

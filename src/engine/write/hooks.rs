@@ -23,11 +23,10 @@ use std::time::Instant;
 pub struct Terms {
     pub weight: u32,
     pub lifetime: Lifetime,
+    /// The time until the value is stale; `None` is by the cache's fixed setting, if there is
+    /// refresh.
+    pub refresh: Option<Nanos>,
 }
-
-/// The same in any cache, with the time until the value is stale; `None` is by the cache's fixed
-/// setting, if there is refresh.
-pub type FullTerms = (Terms, Option<Nanos>);
 
 /// An expiry hook's answer about a new value.
 #[derive(Clone, Copy)]
@@ -124,11 +123,11 @@ impl<K, V, S> Engine<K, V, S> {
 
     /// What is to be known of a value before its commit: asks the weigher and the refresh policy.
     #[inline(never)]
-    pub fn terms(&self, node: &Local<'_, K, V>, lease: Lease) -> FullTerms {
+    pub fn terms(&self, node: &Local<'_, K, V>, lease: Lease) -> Terms {
         let Lease { lifetime, refresh } = lease;
         let refresh =
             refresh.or_else(|| if self.reloads.is_some() { self.ask_refresh(node) } else { None });
-        (Terms { weight: self.weigh(node), lifetime }, refresh)
+        Terms { weight: self.weigh(node), lifetime, refresh }
     }
 
     /// The refresh policy's answer: the time until the value is stale.

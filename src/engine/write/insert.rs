@@ -1,7 +1,7 @@
 //! Inserts of single keys.
 
 use super::commit::{CommitOutcome, Put};
-use super::hooks::{Answered, Basis, FullTerms, Readings, Terms};
+use super::hooks::{Answered, Basis, Readings, Terms};
 use crate::clock::Timestamp;
 use crate::engine::Engine;
 use crate::engine::core::Search;
@@ -17,7 +17,7 @@ use std::hash::{BuildHasher, Hash};
 
 /// The state of an insert on the slow path.
 struct InsertState<K, V> {
-    terms: FullTerms,
+    terms: Terms,
     answered: Answered<K, V>,
     /// What kept the last attempt from committing.
     obstacle: Obstacle,
@@ -59,7 +59,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         // Pinning is a full fence: it waits until all earlier stores are done. So it is cheaper to
         // move key and value into the node after the pin.
         let node = self.pool.draft(hash, key).fill(value);
-        self.insert_node(guard, (node, hash), Terms { weight: 1, lifetime }, Answered::NOBODY)
+        self.insert_node(
+            guard,
+            (node, hash),
+            Terms { weight: 1, lifetime, refresh: None },
+            Answered::NOBODY,
+        )
     }
 
     /// [`begin_insert`](Self::begin_insert) of a value that a loader has made.
@@ -93,7 +98,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         // notes that it has ended: an insert whose weigher panics changes nothing.
         let guard = (depends && self.hooks.weigher.is_none()).then(crate::epoch::pin);
         let node = self.pool.draft(hash, key).fill(value);
-        let terms = Terms { weight: self.weigh(&node), lifetime };
+        let terms = Terms { weight: self.weigh(&node), lifetime, refresh: None };
         let basis = depends.then(|| {
             let guard = guard.unwrap_or_else(crate::epoch::pin);
             self.basis_of(guard, hash, node.key())
@@ -121,7 +126,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         answered: Answered<K, V>,
     ) -> Waiting<K, V> {
         let slow = |guard, node, answered, obstacle| {
-            self.insert_slow(guard, node, ((terms, None), answered), obstacle)
+            self.insert_slow(guard, node, (terms, answered), obstacle)
         };
         let found = self.search_home(&guard, hash, node.key());
         let Some((found, old)) = found.filter(|(_, old)| self.is_plainly_about(&answered, *old))
@@ -167,7 +172,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         &self,
         guard: Guard,
         node: Local<'_, K, V>,
-        (terms, answered): (FullTerms, Answered<K, V>),
+        (terms, answered): (Terms, Answered<K, V>),
         obstacle: Obstacle,
     ) -> Waiting<K, V> {
         let clearance = Clearance::Idle;
@@ -241,7 +246,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
             match self.commit_insert(found, &node, attempt) {
                 Ok((done, now)) => {
                     drop(guard);
-                    self.finish_put(node, done, attempt.terms.0.weight, now);
+                    self.finish_put(node, done, attempt.terms.weight, now);
                     self.wake_for(hash);
                     return Ok(());
                 }

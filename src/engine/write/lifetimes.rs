@@ -79,7 +79,10 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
     ) -> Step<bool> {
         let is_there = || self.peek_at(&crate::epoch::pin(), hash, key).is_some();
         // A change that ends the entry is a removal, which overtakes a reload.
-        let ends = || self.ends_now(hard_deadline) && is_there();
+        let ends = || {
+            let now = self.core.ticker.now();
+            self.core.lifetimes.deadline(now, hard_deadline(now)) <= now && is_there()
+        };
         self.step_write(
             (hash, key),
             clearance,
@@ -90,12 +93,6 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
 }
 
 impl<K, V, S> Engine<K, V, S> {
-    /// Whether this hard deadline ends a life at once.
-    fn ends_now(&self, hard_deadline: &impl Fn(Timestamp) -> Timestamp) -> bool {
-        let now = self.core.ticker.now();
-        self.core.lifetimes.deadline(now, hard_deadline(now)) <= now
-    }
-
     fn try_set_hard_deadline<'g>(
         &self,
         (found, node): (Search<'g>, Option<NodeRef<'g, K, V>>),

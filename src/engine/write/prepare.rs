@@ -1,7 +1,7 @@
 //! What all writes of a value share: completing the node before the commit, and the steps after it.
 
 use super::commit::{CommitOutcome, Put};
-use super::hooks::{Answer, Answered, Basis, FullTerms, HookLifetime, Readings, Terms};
+use super::hooks::{Answer, Answered, Basis, HookLifetime, Readings, Terms};
 use crate::clock::{NEVER, Timestamp};
 use crate::engine::Engine;
 use crate::engine::flights::{Clearance, Obstacle};
@@ -69,14 +69,14 @@ impl<K, V, S> Engine<K, V, S> {
         &self,
         node: (&Local<'_, K, V>, Hash32),
         old: Option<NodeRef<'_, K, V>>,
-        (terms, refresh): FullTerms,
+        terms: Terms,
         answer: Option<Answer>,
     ) -> Put {
         let put = self.prepare(node, old, terms, answer);
         if let Some(reloads) = &self.reloads {
             reloads.failures.begin_life(put.id);
             let created = node.0.meta().created();
-            let stale = created.saturating_add(refresh.unwrap_or(reloads.after_write()));
+            let stale = created.saturating_add(terms.refresh.unwrap_or(reloads.after_write()));
             if let Some(mark) = self.pool.raw().refresh(put.id) {
                 mark.set(stale);
             }
@@ -157,7 +157,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     pub fn put_owning(
         &self,
         node: Local<'_, K, V>,
-        terms: FullTerms,
+        terms: Terms,
         basis: Option<Generation>,
         readings: Readings,
     ) -> (Entry<K, V>, Option<Basis<K, V>>) {
@@ -165,7 +165,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         // Only the clock and a clearing can change the entry now, and the hooks are not asked
         // again.
         let Answered { answer, basis: asked_about } =
-            self.ask_if_needed(&node, terms.0.lifetime, readings);
+            self.ask_if_needed(&node, terms.lifetime, readings);
         let guard = crate::epoch::pin();
         loop {
             let (found, old) = self.search_exact(&guard, hash, node.key());
@@ -174,7 +174,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
             if let Ok(done) = self.core.commit_put(found, &put, Clearance::Exclusive) {
                 drop(guard);
                 let handle = node.handle();
-                self.finish_put(node, done, terms.0.weight, put.now);
+                self.finish_put(node, done, terms.weight, put.now);
                 self.wake_for(hash);
                 return (fresh(handle, put.now, put.deadline), asked_about);
             }
