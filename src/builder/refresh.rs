@@ -126,12 +126,6 @@ impl<K, V, C> Builder<K, V, C> {
         self
     }
 
-    /// Notes that the cache is to have a stored loader.
-    pub(crate) fn with_loader(mut self) -> Self {
-        self.config.refresh.has_loader = true;
-        self
-    }
-
     /// Sets how long after a failed reload a read may trigger the next one. By default a second.
     ///
     /// Until then the entry is read as if it were not stale. The delay also applies where the
@@ -206,7 +200,8 @@ where
         self.hooks.loader = Some(Arc::new(move |key: &K, old: &V| {
             reload.reload(key, old).map_err(|error| NoValue::Failed(Arc::new(error)))
         }));
-        let engine = self.with_loader().into_engine(hasher)?;
+        self.config.refresh.has_loader = true;
+        let engine = self.into_engine(hasher)?;
         engine.start_reloads();
         Ok(LoadingCache::new(Cache::from_engine(engine), loader))
     }

@@ -112,7 +112,7 @@ where
     /// assert_eq!(refused.unwrap_err().setting(), "executor");
     /// ```
     pub fn try_build_with_loader<L, S>(
-        self,
+        mut self,
         loader: L,
         hasher: S,
     ) -> Result<LoadingCache<K, V, L::Error, S>, BuildError>
@@ -122,7 +122,8 @@ where
     {
         self.config.check_polls()?;
         let loader: Arc<dyn AnyAsyncLoader<K, V, L::Error>> = Arc::new(loader);
-        let engine = self.with_loader().into_engine(hasher)?;
+        self.config.refresh.has_loader = true;
+        let engine = self.into_engine(hasher)?;
         engine.start_reloads_by(Arc::clone(&loader));
         Ok(LoadingCache::new(Cache::from_engine(engine), loader))
     }

@@ -53,6 +53,12 @@ impl Place {
             || self.is_async_listener()
     }
 
+    /// How many values an operation may leak if this place panics: those that it was about to
+    /// return when the destructor of something else panicked.
+    pub fn most_leaked(self) -> isize {
+        if matches!(self, Self::DropKey | Self::DropValue | Self::DropFuture) { 3 } else { 0 }
+    }
+
     pub fn is_async_listener(self) -> bool {
         matches!(self, Self::AsyncListener | Self::PollListener | Self::DropListener)
     }

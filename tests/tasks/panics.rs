@@ -154,7 +154,8 @@ fn try_one(
     s.check(tripped.into());
     let living = Arc::clone(&s.living);
     drop(s);
-    assert_eq!(living.load(SeqCst), 0, "values that nobody has dropped");
+    let (living, most) = (living.load(SeqCst), if tripped { place.most_leaked() } else { 0 });
+    assert!((0..=most).contains(&living), "{living} values that nobody has dropped");
     tripped
 }
 

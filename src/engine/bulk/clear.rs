@@ -1,6 +1,7 @@
 //! `invalidate_all`.
 
 use crate::engine::Engine;
+use crate::engine::maintenance::PATIENT_UNITS;
 use crate::node::GENERATIONS;
 use crate::primitives::seeded;
 use std::hash::{BuildHasher, Hash};
@@ -32,7 +33,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         }
         while !core.next_generation(MAX_UNSWEPT) {
             // The bits must not wrap around to a generation of which nodes are left.
-            core.finish_work();
+            while core.pass_of_units(PATIENT_UNITS).work {}
         }
         core.require_pass();
         core.wake_scheduler();

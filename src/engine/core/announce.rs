@@ -49,10 +49,7 @@ impl Core {
     fn announce_slow(&self, id: NodeId, cause: RemovalCause, deadline: Timestamp, now: Timestamp) {
         // Another thread may have claimed the expiry by a later reading of the clock.
         let at = if cause == RemovalCause::Expired { now.max(deadline) } else { now };
-        if let Some(recorder) = &self.recorder {
-            recorder.removed(cause, at.saturating_since(deadline));
-        }
-        self.queue_notice(Notice { id, cause, deadline, at });
+        self.queue_notice(Notice { id, cause, deadline, at }, at.saturating_since(deadline));
     }
 
     /// [`announce`](Self::announce) for a node that was never inside. A caller may have set its
@@ -64,13 +61,13 @@ impl Core {
         deadline: Timestamp,
         now: Timestamp,
     ) {
-        if let Some(recorder) = &self.recorder {
-            recorder.removed(cause, Nanos::ZERO);
-        }
-        self.queue_notice(Notice { id, cause, deadline, at: now });
+        self.queue_notice(Notice { id, cause, deadline, at: now }, Nanos::ZERO);
     }
 
-    fn queue_notice(&self, notice: Notice) {
+    fn queue_notice(&self, notice: Notice, late: Nanos) {
+        if let Some(recorder) = &self.recorder {
+            recorder.removed(notice.cause, late);
+        }
         let notices = &self.notices;
         if notices.announces() && !notices.discards() {
             self.pool.meta(notice.id).retain();

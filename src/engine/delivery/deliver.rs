@@ -4,7 +4,7 @@
 use super::budget::{DeliveryBudget, is_completed};
 use crate::engine::Engine;
 use crate::engine::core::{Core, Notice, Receiving};
-use crate::engine::maintenance::Budget;
+use crate::engine::maintenance::{Budget, FEW_FLUSHES};
 use crate::engine::reentrancy::Deliver;
 use crate::engine::typed::Listener;
 use crate::entry::{Entry, Facts, Removed};
@@ -62,7 +62,7 @@ impl<K, V, S> Engine<K, V, S> {
         // Handed on first: the executor need not wait for what this thread does next.
         let made = self.hand_reloads_on();
         core.try_pass(Budget::of_reader());
-        core.hasten_grace_a_little();
+        let _ = core.hasten_grace(FEW_FLUSHES);
         self.deliver_as_caller();
         core.leave_noted_reloads();
         made

@@ -17,4 +17,4 @@ mod unlink;
 
 pub use budget::Budget;
 pub use record::take_owed_room;
-pub use run::PATIENT_UNITS;
+pub use run::{FEW_FLUSHES, PATIENT_UNITS};

@@ -24,7 +24,7 @@ pub const QUIET: Nanos = Nanos::from_raw(1_000_000);
 pub const PATIENT_UNITS: u32 = 4096;
 /// A caller, beside its operation, and a run of the scheduler flush the epoch at most this often.
 /// Two flushes end a grace period. (A model needs no haste.)
-const FEW_FLUSHES: u32 = if cfg!(cortado_loom) { 1 } else { 3 };
+pub const FEW_FLUSHES: u32 = if cfg!(cortado_loom) { 1 } else { 3 };
 /// After this many runs in which a computation is in the way, the scheduler looks half as often
 /// each time. Until then its runs follow each other by [`PASS_DELAY`].
 const EAGER_RUNS: u32 = 4;
@@ -127,12 +127,6 @@ impl Core {
         self.pass_under(guard, state, (now, None), budget)
     }
 
-    /// Runs passes until they leave no work but what has to wait for another thread. Spilled writes
-    /// may be left.
-    pub fn finish_work(&self) {
-        while self.pass_of_units(PATIENT_UNITS).work {}
-    }
-
     /// Advances the epoch until a pass can reclaim something, by at most so many flushes. Where
     /// there are few operations, no other thread advances it. Returns whether a pass can.
     pub fn hasten_grace(&self, most_flushes: u32) -> bool {
@@ -140,21 +134,16 @@ impl Core {
         grace.is_some_and(|grace| crate::epoch::hasten(grace, most_flushes))
     }
 
-    /// [`hasten_grace`](Self::hasten_grace) of a caller, beside its operation.
-    pub fn hasten_grace_a_little(&self) {
-        let _ = self.hasten_grace(FEW_FLUSHES);
-    }
-
-    /// The same before a pass, so that this pass reclaims, if nobody has advanced the epoch for so
-    /// long that nobody else is likely to. A scheduler does so sooner, if its thread or its runtime
-    /// is still there.
+    /// [`hasten_grace`](Self::hasten_grace) before a pass, so that this pass reclaims, if nobody
+    /// has advanced the epoch for so long that nobody else is likely to. A scheduler does so
+    /// sooner, if its thread or its runtime is still there.
     fn hasten_due_grace(&self, now: Timestamp) {
         let published = &self.upkeep.published;
         if self.waits_for_grace()
             && now.saturating_since(published.last_advance()) >= GRACE_CHECK_DELAY
         {
             published.set_last_advance(now);
-            self.hasten_grace_a_little();
+            let _ = self.hasten_grace(FEW_FLUSHES);
         }
     }
 

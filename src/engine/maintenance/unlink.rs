@@ -51,11 +51,10 @@ impl<'a> Pass<'a> {
     #[cold]
     #[inline(never)]
     fn unlink_slow(&mut self, (id, meta): (NodeId, &Meta), why: Why) -> Result<(), Kept> {
-        match self.lock_id(meta.hash(), id) {
-            Ok(Some(locked)) => self.unlink_if_idle(locked, (id, meta), why),
+        match self.lock_id(meta.hash(), id)? {
+            Some(locked) => self.unlink_if_idle(locked, (id, meta), why),
             // A writer has removed the node before. Its event is on the way.
-            Ok(None) => Ok(()),
-            Err(BucketBusy) => Err(Kept::ForNow),
+            None => Ok(()),
         }
     }
 
@@ -85,24 +84,24 @@ impl<'a> Pass<'a> {
         // Must outlive the bucket's lock.
         let _permit =
             self.core.flights.permit_without_computation(hash, self.budget.patience, victim)?;
-        if let Some(locked) = self.lock_home(hash, id) {
-            return self.unlink_locked(locked, (id, meta), why);
-        }
-        match self.lock_id(hash, id) {
-            Ok(Some(locked)) => self.unlink_locked(locked, (id, meta), why),
-            Ok(None) => Ok(()),
-            Err(BucketBusy) => Err(Kept::ForNow),
+        match self.lock_id(hash, id)? {
+            Some(locked) => self.unlink_locked(locked, (id, meta), why),
+            None => Ok(()),
         }
     }
 
-    /// Locks the bucket of a node that is in the index, as patiently as the pass is.
+    /// Locks the bucket of a node, as patiently as the pass is. `None` if the node is not in the
+    /// index.
+    ///
+    /// # Errors
+    /// [`Kept::ForNow`] if another thread holds the bucket, and the pass does not wait.
     #[inline(always)]
-    fn lock_id(&mut self, hash: Hash32, id: NodeId) -> Result<Option<Locked<'a>>, BucketBusy> {
+    fn lock_id(&mut self, hash: Hash32, id: NodeId) -> Result<Option<Locked<'a>>, Kept> {
         let waits = seeded("passes-wait-for-buckets");
         let patience = if waits { Patience::Wait } else { self.budget.patience };
         let locked = self.core.index.lock_id_with(self.guard, hash, id, patience);
         self.left.skipped_busy |= locked.is_err();
-        locked
+        locked.map_err(|BucketBusy| Kept::ForNow)
     }
 
     /// Removes a node if an `invalidate_all` has taken it, whether or not a computation works on
@@ -114,7 +113,7 @@ impl<'a> Pass<'a> {
     ///
     /// # Errors
     /// If another thread holds the bucket, and the pass does not wait.
-    pub fn sweep_one(&mut self, id: NodeId) -> Result<(), BucketBusy> {
+    pub fn sweep_one(&mut self, id: NodeId) -> Result<(), Kept> {
         let meta = self.core.pool.meta(id);
         if let Some(locked) = self.lock_id(meta.hash(), id)?
             && (self.core.hot.is_cleared(meta) || seeded("sweep-judges-before-the-lock"))

@@ -22,8 +22,6 @@ struct InsertState<K, V> {
     /// What kept the last attempt from committing.
     obstacle: Obstacle,
     clearance: Clearance<'static>,
-    /// Whether the next search is exact.
-    exact: bool,
 }
 
 /// What is left to do of an insert, if it has to wait. Boxed: it is rare, and inserts that do not
@@ -176,7 +174,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         obstacle: Obstacle,
     ) -> Waiting<K, V> {
         let clearance = Clearance::Idle;
-        let mut attempt = InsertState { terms, answered, obstacle, clearance, exact: false };
+        let mut attempt = InsertState { terms, answered, obstacle, clearance };
         if let Err(node) = self.try_insert(guard, node, &mut attempt) {
             let insert = Insert { node: node.handle(), attempt };
             drop(node);
@@ -226,7 +224,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         node: Local<'p, K, V>,
         attempt: &mut InsertState<K, V>,
     ) -> Result<(), Local<'p, K, V>> {
-        let hash = node.meta().hash();
+        let (hash, mut exact) = (node.meta().hash(), false);
         loop {
             match attempt.obstacle {
                 Obstacle::EntryChanged => return Err(node),
@@ -241,8 +239,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
                 }
                 Obstacle::Changed | Obstacle::Overtaken => {}
             }
-            let found = self.search_either(&guard, hash, node.key(), attempt.exact);
-            attempt.exact = true;
+            let found = self.search_either(&guard, hash, node.key(), exact);
+            exact = true;
             match self.commit_insert(found, &node, attempt) {
                 Ok((done, now)) => {
                     drop(guard);
