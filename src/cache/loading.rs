@@ -121,10 +121,11 @@ where
     }
 
     /// See [`entry_after_reload`](crate::engine::Engine::entry_after_reload).
-    fn after_reload<Q>(&self, key: &Q, made: Vec<Entry<K, V>>) -> Option<Entry<K, V>>
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
+    fn after_reload<Q: Equivalent<K> + Hash + ?Sized>(
+        &self,
+        key: &Q,
+        made: Vec<Entry<K, V>>,
+    ) -> Option<Entry<K, V>> {
         let engine = self.cache.engine();
         engine.entry_after_reload((engine.hash(key), key), made)
     }

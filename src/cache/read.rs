@@ -69,10 +69,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     }
 
     /// [`get_entry`](Self::get_entry), and what reloads have made that the read has run.
-    pub(crate) fn read_entry<Q>(&self, key: &Q) -> EntryRead<K, V>
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
+    pub(crate) fn read_entry<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> EntryRead<K, V> {
         let (entry, due) = self.engine().read_entry(key);
         (entry, if due { self.engine().after_own_read() } else { None })
     }

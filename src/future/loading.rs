@@ -125,24 +125,16 @@ where
 
     /// The key's entry, after this call has run reloads at once, which have made `made`; or else
     /// loaded.
-    async fn after_reload_or_load<Q>(
+    async fn after_reload_or_load<Q: ToKey<K> + Hash + ?Sized>(
         &self,
         key: &Q,
         made: Vec<Entry<K, V>>,
-    ) -> Result<Entry<K, V>, Arc<E>>
-    where
-        Q: ToKey<K> + Hash + ?Sized,
-    {
+    ) -> Result<Entry<K, V>, Arc<E>> {
         let engine = self.cache.engine();
-        match engine.entry_after_reload((engine.hash(key), key), made) {
-            Some(present) => Ok(present),
-            None => self.load_missing(key.to_key()).await,
+        if let Some(present) = engine.entry_after_reload((engine.hash(key), key), made) {
+            return Ok(present);
         }
-    }
-
-    /// Loads a key without a value.
-    async fn load_missing(&self, key: K) -> Result<Entry<K, V>, Arc<E>> {
-        let loaded = self.cache.engine().load_executed(key, &self.loader).await;
+        let loaded = engine.load_executed(key.to_key(), &self.loader).await;
         self.cache.tell_unless(!loaded.as_ref().is_ok_and(Entry::is_fresh)).await;
         loaded
     }

@@ -235,9 +235,20 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
                 Ok(Begun::Ended(loaded)) => *slot = Wanted::Known(loaded.ok()),
                 Ok(Begun::Leading(flight)) => {
                     looks_at_all = true;
-                    let entry = self.lead((&mut own, &mut mark), Own { position, flight }, draft);
-                    if entry.is_some() {
-                        *slot = Wanted::Known(entry);
+                    own.0.push(Own { position, flight });
+                    mark = mark
+                        .or_else(|| own.token().map(Frame::Flight).and_then(ReentrancyMark::push));
+                    // A comparison that panics ends the mark first, and then the loads.
+                    let flight = &own.0[own.0.len() - 1].flight;
+                    // If the key has got an entry before, the load ends with that.
+                    if let Some(entry) = self.present_for_load(flight, draft, &mut replaces)
+                        && let Some(Own { flight, .. }) = own.0.pop()
+                    {
+                        if own.is_empty() {
+                            mark = None;
+                        }
+                        land_entry(flight.enter(), &entry, entry.deadline());
+                        *slot = Wanted::Known(Some(entry));
                     }
                 }
                 Err(flight) => match position_of(&mut by_flight, &flight, &own) {
@@ -251,27 +262,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         }
         drop(mark);
         (own, missing.first(wanted))
-    }
-
-    /// Takes a load that has begun among the own ones, unless its key has got an entry before: then
-    /// ends the load, and returns that.
-    fn lead(
-        &self,
-        (own, mark): (&mut OwnLoads, &mut Option<ReentrancyMark>),
-        begun: Own,
-        draft: &OwnedDraft<K, V>,
-    ) -> Option<Entry<K, V>> {
-        own.0.push(begun);
-        *mark = mark.take().or_else(|| own.token().map(Frame::Flight).and_then(ReentrancyMark::push));
-        // A comparison that panics ends the mark first, and then the loads.
-        let flight = &own.0.last()?.flight;
-        let entry = self.present_for_load(flight, draft, &mut Replaces::none())?;
-        let Own { flight, .. } = own.0.pop()?;
-        if own.is_empty() {
-            *mark = None;
-        }
-        land_entry(flight.enter(), &entry, entry.deadline());
-        Some(entry)
     }
 
     /// Commits what the loader has made of the keys of this call. The caller inserts the rest: it

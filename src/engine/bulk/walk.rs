@@ -53,7 +53,7 @@ impl<K: Eq, V, S> Engine<K, V, S> {
     pub fn present(&self, node: Handle<K, V>) -> Option<(Handle<K, V>, Timestamp)> {
         let meta = node.meta();
         let seen = meta.deadline();
-        if self.is_living(seen, meta) {
+        if self.lives(seen, meta, self.core.ticker.coarse()) {
             return Some((node, seen));
         }
         if seeded("iteration-forgets-the-replaced") {

@@ -138,9 +138,6 @@ impl Upkeep {
     /// Has the scheduler come back from a wait for other threads. Returns the delay if the run that
     /// asks for it has to return it. See [`Alarm::come_back_in_real_time`].
     pub fn come_back_in_real_time(&self, delay: Duration) -> Option<Duration> {
-        match self.alarm.get() {
-            Some(alarm) => alarm.come_back_in_real_time(delay),
-            None => Some(delay),
-        }
+        self.alarm.get().map_or(Some(delay), |alarm| alarm.come_back_in_real_time(delay))
     }
 }

@@ -270,12 +270,8 @@ impl<K, V, S> Engine<K, V, S> {
     }
 
     /// Whether a node that the caller holds, with this deadline, is in the cache and alive.
-    pub fn is_living(&self, deadline: Timestamp, meta: &Meta) -> bool {
-        self.lives(deadline, meta, self.core.ticker.coarse())
-    }
-
     #[inline(always)]
-    fn lives(&self, deadline: Timestamp, meta: &Meta, coarse: Timestamp) -> bool {
+    pub fn lives(&self, deadline: Timestamp, meta: &Meta, coarse: Timestamp) -> bool {
         // GONE is before every reading, and NEVER is after all of them.
         !self.core.ticker.has_passed(deadline, coarse) && !self.core.hot.is_cleared(meta)
     }

@@ -290,7 +290,10 @@ impl<K, V, S> Engine<K, V, S> {
             return hard_deadline;
         };
         if let HookMemo::Unasked = memo {
-            *memo = self.ask_read_hook(expiry, node, now, hard_deadline);
+            let current = remaining(hard_deadline, now);
+            let ask = || self.call_read_hook(expiry, node, now, current);
+            let answer = if self.mode.is_unknown() { self.ask_unknown(expiry, ask) } else { ask() };
+            *memo = if answer == current { HookMemo::Unchanged } else { HookMemo::New(answer) };
         }
         match *memo {
             HookMemo::Unasked | HookMemo::Unchanged => hard_deadline,
@@ -300,20 +303,6 @@ impl<K, V, S> Engine<K, V, S> {
                 self.core.lifetimes.hard_deadline_after_read(created, hard_deadline, end)
             }
         }
-    }
-
-    /// Asks the read hook about an entry that ends at `hard_deadline`.
-    fn ask_read_hook(
-        &self,
-        expiry: &dyn Expiry<K, V>,
-        node: NodeRef<'_, K, V>,
-        now: Timestamp,
-        hard_deadline: Timestamp,
-    ) -> HookMemo {
-        let current = remaining(hard_deadline, now);
-        let ask = || self.call_read_hook(expiry, node, now, current);
-        let answer = if self.mode.is_unknown() { self.ask_unknown(expiry, ask) } else { ask() };
-        if answer == current { HookMemo::Unchanged } else { HookMemo::New(answer) }
     }
 
     #[inline(always)]

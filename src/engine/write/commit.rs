@@ -102,8 +102,7 @@ impl Core {
         clearance: Clearance<'_>,
         read_at: Option<Timestamp>,
     ) -> Result<CommitOutcome, Obstacle> {
-        let permit = self.flights.permit(put.hash, clearance).ok_or(Obstacle::Flight)?;
-        let mut locked = self.lock(found, put.hash, &permit)?;
+        let (_permit, mut locked) = self.lock(found, put.hash, clearance)?;
         let Some((old, mark)) = locked.id().and_then(|old| Some((old, self.pool.refresh(old)?)))
         else {
             return Ok(self.publish_slow(&mut locked, put)?.outcome);
@@ -250,8 +249,7 @@ impl Core {
         cause: RemovalCause,
         clearance: Clearance<'_>,
     ) -> Result<Option<(NodeId, RemovalCause)>, Obstacle> {
-        let permit = self.flights.permit(hash, clearance).ok_or(Obstacle::Flight)?;
-        let mut locked = self.lock(found, hash, &permit)?;
+        let (_permit, mut locked) = self.lock(found, hash, clearance)?;
         Ok(locked.id().map(|id| (id, self.unlink(&mut locked, id, now, cause))))
     }
 
@@ -284,8 +282,7 @@ impl Core {
         clearance: Clearance<'_>,
     ) -> Result<CommitOutcome, Obstacle> {
         let &NewHardDeadline { hash, now, seen, hard_deadline } = limit;
-        let permit = self.flights.permit(hash, clearance).ok_or(Obstacle::Flight)?;
-        let mut locked = self.lock(found, hash, &permit)?;
+        let (_permit, mut locked) = self.lock(found, hash, clearance)?;
         let Some(id) = locked.id() else { return Ok(CommitOutcome::NOTHING) };
         let meta = self.pool.meta(id);
         let ends_now = self.lifetimes.deadline(now, hard_deadline) <= now;
@@ -344,21 +341,22 @@ impl Core {
         if seeded("absence-uncommitted") {
             return Ok(());
         }
-        let permit = self.flights.permit(hash, clearance).ok_or(Obstacle::Flight)?;
-        self.lock(found, hash, &permit).map(drop)
+        self.lock(found, hash, clearance).map(|(_permit, locked)| drop(locked))
     }
 
     /// Locks the bucket of the search, if no load or computation can be in the way. The permit
-    /// keeps further ones from being registered.
-    fn lock<'g>(
-        &self,
+    /// keeps further ones from being registered; it must outlive the lock.
+    #[inline(always)]
+    fn lock<'c, 'g>(
+        &'c self,
         found: Search<'g>,
         hash: Hash32,
-        permit: &CommitPermit<'_>,
-    ) -> Result<Locked<'g>, Obstacle> {
+        clearance: Clearance<'c>,
+    ) -> Result<(CommitPermit<'c>, Locked<'g>), Obstacle> {
+        let permit = self.flights.permit(hash, clearance).ok_or(Obstacle::Flight)?;
         let locked = found.lock().map_err(|_| Obstacle::Changed)?;
-        self.check(permit, hash)?;
-        Ok(locked)
+        self.check(&permit, hash)?;
+        Ok((permit, locked))
     }
 
     /// Whether no load or computation can be in the way, with the bucket locked. A load or
