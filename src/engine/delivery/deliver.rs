@@ -134,9 +134,8 @@ impl<K, V, S> Engine<K, V, S> {
         if self.core.notices.receiving.as_ref().is_some_and(Receiving::is_taken) {
             return;
         }
-        while self.core.notices.outbox.deliver(usize::MAX, |notice| self.deliver(notice)).count > 0
-        {
-        }
+        let outbox = &self.core.notices.outbox;
+        while outbox.deliver(usize::MAX, |notice| self.deliver(notice)).count > 0 {}
     }
 }
 

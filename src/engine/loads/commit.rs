@@ -15,9 +15,10 @@ use std::hash::{BuildHasher, Hash};
 
 /// The entries that a load replaces: none, those for which a condition holds, or the one that a
 /// reload is of. An operation keeps it until its flight has ended: it may have the last count on an
-/// entry, whose destructor may use the key.
-pub struct Replaces<'a, K, V> {
-    condition: Option<Condition<'a, K, V>>,
+/// entry, whose destructor may use the key. A task owns the condition, and may keep this between
+/// two steps.
+pub struct OwnedReplaces<K, V, C> {
+    condition: Option<C>,
     /// The entry to replace: the reload's, or one for which the condition holds.
     accepted: Option<Handle<K, V>>,
     /// Entries that are not replaced.
@@ -26,18 +27,23 @@ pub struct Replaces<'a, K, V> {
     read_at: Option<Timestamp>,
 }
 
-impl<'a, K, V> Replaces<'a, K, V> {
+/// [`OwnedReplaces`] for a step.
+pub type Replaces<'a, K, V> = OwnedReplaces<K, V, Condition<'a, K, V>>;
+
+impl<K, V> Replaces<'_, K, V> {
     pub fn none() -> Self {
         Self::new(None)
     }
+}
 
-    pub fn new(condition: Option<Condition<'a, K, V>>) -> Self {
+impl<K, V, C> OwnedReplaces<K, V, C> {
+    pub fn new(condition: Option<C>) -> Self {
         Self { condition, accepted: None, kept: Vec::new(), read_at: None }
     }
 
     /// Replaces this entry and no other, by its reload. `read_at` is when a read triggered it.
     pub fn only(entry: Handle<K, V>, read_at: Option<Timestamp>) -> Self {
-        Self { condition: None, accepted: Some(entry), kept: Vec::new(), read_at }
+        Self { accepted: Some(entry), read_at, ..Self::new(None) }
     }
 
     /// Whether they are those of a reload: without a condition, only [`only`](Self::only) accepts
@@ -49,25 +55,15 @@ impl<'a, K, V> Replaces<'a, K, V> {
     fn keeps(&self, entry: &Entry<K, V>) -> bool {
         self.kept.iter().any(|kept| kept.id() == entry.node().id())
     }
-}
-
-/// [`Replaces`] for a task: it owns its condition, and may be kept between two steps.
-pub struct OwnedReplaces<K, V, C> {
-    condition: Option<C>,
-    accepted: Option<Handle<K, V>>,
-    kept: Vec<Handle<K, V>>,
-}
-
-impl<K, V, C: FnMut(&K, &V) -> bool> OwnedReplaces<K, V, C> {
-    pub fn new(condition: Option<C>) -> Self {
-        Self { condition, accepted: None, kept: Vec::new() }
-    }
 
     /// Runs a step with it.
-    pub fn lend<T>(&mut self, step: impl FnOnce(&mut Replaces<'_, K, V>) -> T) -> T {
+    pub fn lend<T>(&mut self, step: impl FnOnce(&mut Replaces<'_, K, V>) -> T) -> T
+    where
+        C: FnMut(&K, &V) -> bool,
+    {
         let condition = self.condition.as_mut().map(|condition| condition as Condition<'_, K, V>);
         let (accepted, kept) = (self.accepted.take(), std::mem::take(&mut self.kept));
-        let mut lent = Replaces { condition, accepted, kept, read_at: None };
+        let mut lent = Replaces { condition, accepted, kept, read_at: self.read_at };
         let result = step(&mut lent);
         (self.accepted, self.kept) = (lent.accepted, lent.kept);
         result

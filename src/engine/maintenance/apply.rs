@@ -219,7 +219,9 @@ impl Pass<'_> {
     fn sweep_if_old(&mut self, id: NodeId, meta: &Meta) {
         let is_old = self.core.hot.is_cleared(meta) && !seeded("added-skips-the-sweep");
         if is_old && (self.budget.strict || self.sweep_one(id).is_err()) {
-            self.sweep_again();
+            // Once more through the index.
+            self.state.sweep = None;
+            self.state.swept = self.state.swept.min(self.core.hot.generation().before());
         }
     }
 

@@ -52,11 +52,6 @@ impl Budget {
         Self { yields: !crate::epoch::is_pinned(), ..Self::of_reader() }
     }
 
-    /// So many units, for a pass that nobody waits for.
-    pub fn of_scheduler(units: u32) -> Self {
-        Self { units, run_by: By::Scheduler, ..Self::of_reader() }
-    }
-
     /// So many units, for a pass that a caller asked for.
     pub fn of_units(units: u32) -> Self {
         Self { units, run_by: By::Request, patience: Patience::Wait, ..Self::of_reader() }

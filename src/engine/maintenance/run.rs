@@ -182,7 +182,8 @@ impl Core {
     /// scheduler comes back when the other caches have had their turn, or after [`PASS_DELAY`] if
     /// the pass has skipped a bucket.
     fn run_scheduled(&self) -> Option<Duration> {
-        let left = self.pass_within(Budget::of_scheduler(PATIENT_UNITS));
+        let (units, run_by) = (PATIENT_UNITS, By::Scheduler);
+        let left = self.pass_within(Budget { units, run_by, ..Budget::of_reader() });
         self.submit_deliveries();
         if left.work || left.writes {
             // A thread that holds a bucket may have been preempted.

@@ -102,13 +102,6 @@ impl Pass<'_> {
         }
     }
 
-    /// Has the sweep go through the index once more: a node of an older generation was published
-    /// in a bucket that the sweep had passed.
-    pub fn sweep_again(&mut self) {
-        self.state.sweep = None;
-        self.state.swept = self.state.swept.min(self.core.hot.generation().before());
-    }
-
     /// Tells other threads what this pass knows.
     #[inline(never)]
     pub fn publish_progress(&mut self) {

@@ -123,13 +123,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         terms: Terms,
         answered: Answered<K, V>,
     ) -> Waiting<K, V> {
-        let slow = |guard, node, answered, obstacle| {
-            self.insert_slow(guard, node, (terms, answered), obstacle)
-        };
         let found = self.search_home(&guard, hash, node.key());
         let Some((found, old)) = found.filter(|(_, old)| self.is_plainly_about(&answered, *old))
         else {
-            return slow(guard, node, answered, Obstacle::Changed);
+            return self.insert_slow(guard, node, (terms, answered), Obstacle::Changed);
         };
         let told = answered.basis.as_ref().and_then(Basis::told);
         let put = Put { told, ..self.prepare((&node, hash), old, terms, answered.answer) };
@@ -141,7 +138,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
                 self.after_write();
                 None
             }
-            Err(obstacle) => slow(guard, node, answered, obstacle),
+            Err(obstacle) => self.insert_slow(guard, node, (terms, answered), obstacle),
         }
     }
 

@@ -9,7 +9,6 @@ use crate::engine::read::NodeRef;
 use crate::engine::step::{Step, block_on, is_owned};
 use crate::entry::{Entry, Origin};
 use crate::hash::Hash32;
-use crate::links::NodeId;
 use crate::pool::Handle;
 use crate::primitives::seeded;
 use crate::removal::RemovalCause;
@@ -38,15 +37,6 @@ pub enum Removal<K, V> {
 impl<K, V> Removal<K, V> {
     pub fn new<C>(condition: &Option<C>) -> Self {
         if condition.is_some() { Self::Unjudged } else { Self::Plain }
-    }
-
-    /// Whether the node with this id may be removed.
-    fn allows(&self, id: NodeId) -> bool {
-        match self {
-            Self::Plain => true,
-            Self::Judged(judged) => judged.id() == id,
-            Self::Unjudged | Self::Outdated(_) => false,
-        }
     }
 }
 
@@ -167,7 +157,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         let deadline = node.seen();
         let now = self.core.ticker.reading_for(deadline, self.core.ticker.coarse());
         let living = deadline > now && !self.core.hot.is_cleared(node.meta());
-        if living && !removal.allows(node.id()) {
+        let is_allowed = match removal {
+            Removal::Plain => true,
+            Removal::Judged(judged) => judged.id() == node.id(),
+            Removal::Unjudged | Removal::Outdated(_) => false,
+        };
+        if living && !is_allowed {
             return Ok((Err(self.handle_on(node)), None));
         }
         if !living && !seeded("expiry-unclaimed") && !self.confirm_miss(node) {
