@@ -148,14 +148,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        let lookup = {
-            let guard = crate::epoch::pin();
-            let lookup = self.engine().read(&guard, key);
-            (lookup.node.is_some(), lookup.due)
-        };
-        if lookup.1 {
+        let guard = crate::epoch::pin();
+        let lookup = self.engine().read(&guard, key);
+        let (is_there, due) = (lookup.node.is_some(), lookup.due);
+        drop(guard);
+        if due {
             self.engine().after_read();
         }
-        lookup.0
+        is_there
     }
 }

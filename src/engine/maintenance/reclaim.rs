@@ -173,8 +173,7 @@ impl Core {
     /// Takes one of the yields that are left, if guards hold many dead nodes back. False if they do
     /// not, or if no yield is left.
     pub fn take_yield(&self, state: &mut Maintenance) -> bool {
-        let unreclaimed = self.upkeep.published.unreclaimed.load(Ordering::Relaxed);
-        let yields = unreclaimed >= YIELD_AT && state.yields < MAX_YIELDS;
+        let yields = self.unreclaimed() >= YIELD_AT && state.yields < MAX_YIELDS;
         state.yields += u32::from(yields);
         yields
     }

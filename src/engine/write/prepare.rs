@@ -169,8 +169,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         let guard = crate::epoch::pin();
         loop {
             let (found, old) = self.search_exact(&guard, hash, node.key());
-            let put = self.prepare_any((&node, hash), old, terms, answer);
-            let put = Put { basis, ..put };
+            let put = Put { basis, ..self.prepare_any((&node, hash), old, terms, answer) };
             if let Ok(done) = self.core.commit_put(found, &put, Clearance::Exclusive) {
                 drop(guard);
                 let handle = node.handle();
