@@ -32,9 +32,8 @@ use std::ptr::NonNull;
 
 /// A cache that delivers in a job of its executor.
 pub trait Deliver: Send + Sync {
-    /// Delivers notifications and drops reclaimed values. If it `hands_on`, first hands noted
-    /// reloads on.
-    fn deliver_job(&self, running: Running, hands_on: bool);
+    /// Hands noted reloads on, delivers notifications and drops reclaimed values.
+    fn deliver_job(&self, running: Running);
 }
 
 /// Tells caches apart, as long as they exist.

@@ -19,12 +19,12 @@ where
     V: Send + Sync + 'static,
     S: Send + Sync + 'static,
 {
-    fn deliver_job(&self, mut running: Running, hands_on: bool) {
+    fn deliver_job(&self, mut running: Running) {
         let core = &self.core;
-        if hands_on {
-            core.drop_caught(self.hand_reloads_on());
-        }
         loop {
+            // At each beginning: a listener may have noted reloads, and who asks for another job
+            // for them while this one runs is told that there is one.
+            core.drop_caught(self.hand_reloads_on());
             if !self.deliver_at_most(DeliveryBudget::JOB) {
                 // The executor has run this job at once, inside a callback, a flight or a delivery
                 // of this thread. That delivery, or a later operation, goes on. The drop of
