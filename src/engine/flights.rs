@@ -41,6 +41,8 @@ use std::cell::Cell;
 use std::ops::Deref;
 use std::time::Instant;
 
+const OWN_KEY: &str = "a load or computation waits for its own key";
+
 /// One load or computation in progress.
 pub struct Flight {
     /// A node with the flight's key. Other operations compare their keys with it.
@@ -89,21 +91,18 @@ impl Flight {
     /// has ended.
     ///
     /// # Panics
-    /// As [`assert_not_own`](Self::assert_not_own).
+    /// If this thread runs the owner's code: it would wait for itself.
     pub fn wait_until(&self, deadline: Option<Instant>) -> bool {
-        self.assert_not_own();
+        assert!(!reentrancy::runs_owner_of(self.token()), "{OWN_KEY}");
         self.cell.wait_until(deadline)
     }
 
-    /// Checks that a wait for the flight can end.
+    /// Checks that a task's wait for the flight can end.
     ///
     /// # Panics
-    /// If this thread runs the owner's code: it would wait for itself.
+    /// If the task runs the owner's code: it would wait for itself.
     pub fn assert_not_own(&self) {
-        assert!(
-            !reentrancy::runs_owner_of(self.token()),
-            "a load or computation waits for its own key"
-        );
+        assert!(!reentrancy::polls_owner_of(self.token()), "{OWN_KEY}");
     }
 
     /// The outcome of a completed load. `None` for a computation, and if the flight was abandoned

@@ -96,20 +96,20 @@ impl KeyWait<'_> {
         }
     }
 
-    /// [`block`](Self::block) for a task, without a deadline.
-    pub async fn until(&self, is_done: impl Fn() -> bool) {
+    /// [`block`](Self::block) for a task, without a deadline: until `done` returns something.
+    pub async fn until<T>(&self, done: impl Fn() -> Option<T>) -> T {
         let mut wait = self.gate.waiters.wait();
         poll_fn(|context| {
             loop {
                 let seen = self.gate.wakes.load(Acquire);
-                if is_done() {
-                    return std::task::Poll::Ready(());
+                if let Some(done) = done() {
+                    return std::task::Poll::Ready(done);
                 }
                 let is_woken = || self.gate.wakes.load(Relaxed) != seen;
                 std::task::ready!(wait.poll(context, is_woken));
             }
         })
-        .await;
+        .await
     }
 }
 

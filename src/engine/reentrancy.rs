@@ -74,7 +74,7 @@ pub enum Frame {
     Callback(Subject),
     /// A load or a computation: until its end, or one poll of its future.
     Flight(FlightToken),
-    /// A delivery ([`ReentrancyMark::delivery`]).
+    /// A delivery.
     Delivery(CacheId),
     /// The drop of the owner's future, before it was ready and before its flight ends. The
     /// destructors may use the key ([`cancels`]).
@@ -86,14 +86,14 @@ pub enum Frame {
     /// A turn of another task.
     Turn,
     /// The hand-over of reloads to an executor, which may run them at once.
-    HandingOn,
+    HandingOn(CacheId),
 }
 
 impl Frame {
     /// Whether nothing is delivered in this frame.
     fn bars_deliveries(self) -> bool {
         use Frame::{Delivery, HandingOn, Task, Telling, Turn};
-        !matches!(self, Delivery(_) | Telling(_) | Task | Turn | HandingOn)
+        !matches!(self, Delivery(_) | Telling(_) | Task | Turn | HandingOn(_))
     }
 
     fn is_callback(self) -> bool {
@@ -121,23 +121,10 @@ pub struct ReentrancyMark {
 }
 
 impl ReentrancyMark {
-    /// A delivery. `None` if this thread is already delivering for this cache, or is destroying its
-    /// locals; another thread or a later call delivers then.
-    pub fn delivery(cache: CacheId) -> Option<Self> {
-        let frame = Frame::Delivery(cache);
-        if any(|other| *other == frame).unwrap_or(true) {
-            return None;
-        }
-        Self::push(frame)
-    }
-
-    /// The hand-over of reloads. `None` if this thread is inside of one already, which goes on with
-    /// what this one would do.
-    pub fn handing_on() -> Option<Self> {
-        if any(|frame| *frame == Frame::HandingOn).unwrap_or(true) {
-            return None;
-        }
-        Self::push(Frame::HandingOn)
+    /// `None` if this thread is inside of such a frame already, which goes on with what this one
+    /// would do, or destroys its locals: then another thread or a later call does it.
+    pub fn push_once(frame: Frame) -> Option<Self> {
+        if any(|other| *other == frame).unwrap_or(true) { None } else { Self::push(frame) }
     }
 
     /// `None` while the thread destroys its locals.
@@ -221,8 +208,15 @@ pub fn frames() -> usize {
     usize::from(FIRST.with(|first| first.get().is_some())) + rest
 }
 
-/// Whether this thread runs the code of the flight's owner, in the innermost turn.
+/// Whether this thread runs the code of the flight's owner: then that ends no sooner than a wait of
+/// this thread.
 pub fn runs_owner_of(token: FlightToken) -> bool {
+    any(|frame| *frame == Frame::Flight(token)).unwrap_or(false)
+}
+
+/// Whether this thread runs the code of the flight's owner in the innermost turn: then that ends no
+/// sooner than a wait of the task that is being polled.
+pub fn polls_owner_of(token: FlightToken) -> bool {
     let first = FIRST.try_with(Cell::get).ok().flatten();
     let is_innermost = |frames: &RefCell<Vec<Frame>>| {
         let frames = frames.borrow();
@@ -258,7 +252,12 @@ pub fn tells() -> bool {
 /// Whether user code runs on this thread, beside the tasks and the listeners that are being polled.
 pub fn is_in_user_code() -> bool {
     use Frame::{HandingOn, Task, Telling, Turn};
-    any(|frame| !matches!(frame, Task | Turn | HandingOn | Telling(_))).unwrap_or(true)
+    any(|frame| !matches!(frame, Task | Turn | HandingOn(_) | Telling(_))).unwrap_or(true)
+}
+
+/// Whether this thread hands reloads of this cache on: no other thread does.
+pub fn hands_on(cache: CacheId) -> bool {
+    any(|frame| *frame == Frame::HandingOn(cache)).unwrap_or(true)
 }
 
 /// Whether a reload may begin on this thread: it runs no code of the user's whose locks the loader

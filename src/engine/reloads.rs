@@ -90,7 +90,9 @@ impl<K, V> TypedReloads<K, V> {
     /// that has not ended means that the next one comes after the retry delay.
     pub fn start(&self, mut reloading: Reloading) -> Option<Option<Entry<K, V>>> {
         reloading.next = Next::Later;
-        self.starter.get()?(reloading)
+        let start = self.starter.get()?;
+        // The executor may be the user's, and panic: then it has dropped the job.
+        catch_user_panic(|| start(reloading)).flatten()
     }
 }
 
@@ -183,39 +185,44 @@ impl Reloads {
         is_over
     }
 
-    /// Takes a place, and then the node's trigger. A call takes the trigger at any time; a read
-    /// that comes at `read_at` only if the entry is stale by then. Not while too many notices
-    /// wait. The caller has a count on the node, or a guard protects it.
+    /// Takes a place, and then the node's trigger, and notes the reload for whoever [takes it
+    /// out](Self::next_noted) next. Until then its drop leaves the node as it was before. Returns
+    /// whether it has. A call takes the trigger at any time; a read that comes at `read_at` only if
+    /// the entry is stale by then. Not while too many notices wait. The caller has a count on the
+    /// node, or a guard protects it.
     pub fn take(
         &self,
         core: &plain::Arc<Core>,
         id: NodeId,
         read_at: Option<Timestamp>,
-    ) -> Option<Reloading> {
-        let refresh = core.pool.refresh(id)?;
+    ) -> bool {
+        let Some(refresh) = core.pool.refresh(id) else { return false };
         // Back-pressure comes before a reload. It cannot come at the end of one, which may be on
         // the very thread that receives the notices.
         if self.is_held_back(core) {
-            return None;
+            return false;
         }
-        let place = self.place()?;
+        let Some(place) = self.place() else { return false };
+        // Under the lock: who finds the trigger taken, and is about to wait, finds the reload in
+        // the list, unless another thread is handing it on.
+        let mut noted = self.noted.lock();
+        core.note_reloads(true);
         let instant = match read_at {
-            None => refresh.take_any()?,
-            Some(at) => {
-                let seen = refresh.instant();
-                (seen <= at && refresh.take(seen)).then_some(seen)?
-            }
+            None => refresh.take_any(),
+            Some(at) => Some(refresh.instant()).filter(|it| *it <= at && refresh.take(*it)),
         };
-        Some(Reloading {
+        noted.extend(instant.map(|instant| Reloading {
             core: plain::Arc::downgrade(core),
             place: Some(place),
             waits: plain::Arc::clone(&self.waits),
             node: Some(RawHandle::retain(&core.pool, id)),
             instant,
             retry: nanos(self.settings.retry),
-            next: Next::Later,
+            next: Next::AsBefore,
             read_at,
-        })
+        }));
+        core.note_reloads(!noted.is_empty());
+        instant.is_some()
     }
 
     /// Takes the trigger of a living node if its soft deadline has passed, and notes the reload.
@@ -228,23 +235,11 @@ impl Reloads {
         if !core.ticker.has_passed(seen, coarse) {
             return false;
         }
-        match self.take(core, id, Some(core.ticker.now())) {
-            Some(reloading) => {
-                self.note(core, reloading);
-                true
-            }
-            // A reader that is held back helps to deliver. One that a panic has cut short after it
-            // had noted a reload may have left that.
-            None => core.is_over_notification_limit() || core.has_noted_reloads(),
-        }
-    }
-
-    /// Leaves a reload to whoever [takes it](Self::next_noted) next. Until then its drop leaves the
-    /// node as it was before.
-    pub fn note(&self, core: &Core, mut reloading: Reloading) {
-        reloading.next = Next::AsBefore;
-        self.noted.lock().push_back(reloading);
-        core.note_reloads(true);
+        // A reader that is held back helps to deliver. One that a panic has cut short after it had
+        // noted a reload may have left that.
+        self.take(core, id, Some(core.ticker.now()))
+            || core.is_over_notification_limit()
+            || core.has_noted_reloads()
     }
 
     /// Takes out a reload that was noted.
@@ -347,7 +342,7 @@ impl Drop for Reloading {
         }
         match self.core.upgrade() {
             Some(core) => core.drop_caught(node),
-            None => drop(node),
+            None => _ = catch_user_panic(|| drop(node)),
         }
     }
 }

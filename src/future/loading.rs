@@ -227,7 +227,7 @@ where
         if let Some(entry) = found
             && engine.is_being_renewed(entry.node())
         {
-            until(pin!(engine.await_reload_async(entry.node())), pin!(soft)).await;
+            let _ = until(pin!(engine.await_reload_async(entry.node())), pin!(soft)).await;
         }
         let loaded = self.after_reload_or_load(key, made.unwrap_or_default()).await;
         loaded.map(Entry::into_value)

@@ -1,11 +1,11 @@
 //! Reloads on the workers of the process.
 
-use crate::common::audited::loading_audited;
+use crate::common::audited::{LoadingAudited, loading_audited};
 use crate::common::noted::eventually;
 use crate::common::{HANG, SECOND, must_end};
 use cortado::{Cache, Clock, Loaded, Loader, Reloaded};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, Weak};
 
 /// So many reloads of all caches run on the workers at once.
 const PLACES: usize = 64;
@@ -78,5 +78,40 @@ fn as_many_run_at_once_as_there_are_places_and_listeners_are_told_meanwhile() {
         let done = |cache: &cortado::Cache<usize, usize>| cache.stats().reloads == PLACES as u64;
         eventually("all are reloaded", || caches.iter().all(|cache| done(cache.cache())));
         assert!(blocks.most.load(SeqCst) <= PLACES);
+    });
+}
+
+/// Nobody uses the cache after a listener, or the holder of a view, has left a reload.
+#[test]
+fn the_scheduler_hands_on_what_is_left_where_none_may_begin() {
+    must_end(|| {
+        for under_view in [true, false] {
+            let (clock, hand) = Clock::manual();
+            let cache = Arc::new_cyclic(|own: &Weak<LoadingAudited<usize, usize, ()>>| {
+                let own = Weak::clone(own);
+                let listener = move |_: Arc<usize>, _, _| {
+                    let Some(own) = own.upgrade() else { return };
+                    assert_eq!(own.cache().get(&1), Some(0));
+                    // The scheduler comes while this job runs.
+                    std::thread::sleep(SECOND / 20);
+                };
+                let builder = Cache::builder().refresh_after_write(SECOND).scheduler(true);
+                let builder = builder.clock(clock).eviction_listener(listener);
+                loading_audited(
+                    builder.build_with_loader(|key: &usize| Ok::<_, ()>(Loaded::new(*key))),
+                )
+            });
+            cache.insert_many([(1, 0), (2, 0)]);
+            hand.advance(SECOND);
+            if under_view {
+                let _view = cache.cache().pin();
+                assert!(cache.refresh(&1));
+            } else {
+                cache.invalidate(&2);
+            }
+            eventually("it is reloaded", || cache.stats().reloads == 1);
+            cache.invalidate_all();
+            cache.cache().run_pending_tasks();
+        }
     });
 }

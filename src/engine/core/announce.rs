@@ -133,7 +133,8 @@ impl Core {
         self.notices.notes_reloads.store(wait, Ordering::Relaxed);
     }
 
-    /// At the end of an operation: has the next one come if this one has left reloads.
+    /// Has the next operation, or the scheduler, hand on the reloads that wait. To be called by who
+    /// has not done that, and after a pass, which has met the request.
     pub fn leave_noted_reloads(&self) {
         if self.has_noted_reloads() {
             self.require_pass();

@@ -3,7 +3,7 @@
 
 use crate::engine::core::{Core, Notice};
 use crate::engine::maintenance::take_owed_room;
-use crate::engine::reentrancy::{self, ReentrancyMark};
+use crate::engine::reentrancy::{self, Frame, ReentrancyMark};
 use crate::links::NodeId;
 use crate::pool::RawHandle;
 use crate::primitives::{catch_user_panic, seeded};
@@ -74,7 +74,7 @@ impl Core {
         let is_behind = waiting > FAR_BEHIND && waiting as u64 > self.entries();
         if is_behind
             && !reentrancy::bars_deliveries()
-            && let Some(_mark) = ReentrancyMark::delivery(self.id())
+            && let Some(_mark) = ReentrancyMark::push_once(Frame::Delivery(self.id()))
         {
             self.drop_reclaimed(DeliveryBudget::CALLER.batches);
         }
@@ -92,7 +92,7 @@ impl Core {
             }
             return false;
         }
-        let Some(_mark) = ReentrancyMark::delivery(self.id()) else { return false };
+        let Some(_mark) = ReentrancyMark::push_once(Frame::Delivery(self.id())) else { return false };
         let _held = seeded("listener-under-the-lock").then(|| self.lock_maintenance());
         let DeliveryBudget { notices: mut most, mut batches } = budget;
         // Calls from listeners and destructors leave to this one what they cause.

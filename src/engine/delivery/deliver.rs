@@ -64,7 +64,6 @@ impl<K, V, S> Engine<K, V, S> {
         core.try_pass(Budget::of_reader());
         let _ = core.hasten_grace(FEW_FLUSHES);
         self.deliver_as_caller();
-        core.leave_noted_reloads();
         made
     }
 
@@ -92,7 +91,6 @@ impl<K, V, S> Engine<K, V, S> {
         }
         if core.notices.has_noted_reloads() {
             core.drop_caught(self.hand_reloads_on());
-            core.leave_noted_reloads();
         }
     }
 

@@ -104,9 +104,12 @@ impl Core {
             self.upkeep.published.set_last_advance(now);
         }
         drop(guard);
-        if left.begins_grace && budget.run_by != By::Scheduler {
-            // The scheduler looks after it.
-            self.upkeep.wake_within(PASS_DELAY);
+        if budget.run_by != By::Scheduler {
+            if left.begins_grace {
+                // The scheduler looks after it.
+                self.upkeep.wake_within(PASS_DELAY);
+            }
+            self.leave_noted_reloads();
         }
         if left.yields {
             thread::yield_now();

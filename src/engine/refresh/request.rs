@@ -39,18 +39,19 @@ impl<K, V, S> Engine<K, V, S> {
     /// grow the stack, and ends after as many reloads as may be under way.
     #[cold]
     pub fn hand_reloads_on(&self) -> Option<Vec<Entry<K, V>>> {
+        let reloads = self.reloads.as_ref().filter(|_| self.core.has_noted_reloads())?;
         let may_reload = reentrancy::may_reload() || seeded("reloads-run-where-they-are-found");
-        let may_begin = may_reload && self.core.has_noted_reloads();
-        let mark = may_begin.then(ReentrancyMark::handing_on).flatten();
+        let frame = Frame::HandingOn(self.core.id());
+        let mark = may_reload.then(|| ReentrancyMark::push_once(frame)).flatten();
+        let most = if mark.is_some() { reloads.settings.limit } else { 0 };
         let mut made = None;
-        if let Some(reloads) = self.reloads.as_ref().filter(|_| mark.is_some()) {
-            for _ in 0..reloads.settings.limit {
-                let Some(reloading) = reloads.next_noted(&self.core) else { break };
-                if let Some(ended) = reloads.start(reloading) {
-                    made.get_or_insert_with(Vec::new).extend(ended);
-                }
+        for _ in 0..most {
+            let Some(reloading) = reloads.next_noted(&self.core) else { break };
+            if let Some(ended) = reloads.start(reloading) {
+                made.get_or_insert_with(Vec::new).extend(ended);
             }
         }
+        self.core.leave_noted_reloads();
         made
     }
 
@@ -58,12 +59,10 @@ impl<K, V, S> Engine<K, V, S> {
     /// is under way, or too many are.
     pub fn refresh_node(&self, node: &Handle<K, V>) -> bool {
         let Some(reloads) = &self.reloads else { return false };
-        let Some(reloading) = reloads.take(&self.core, node.id(), None) else {
-            return false;
-        };
-        reloads.note(&self.core, reloading);
+        let is_noted = reloads.take(&self.core, node.id(), None);
+        // Also if the node's reload was noted before, where none may begin.
         self.core.drop_caught(self.hand_reloads_on());
-        true
+        is_noted
     }
 }
 

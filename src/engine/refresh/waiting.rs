@@ -23,12 +23,14 @@ impl<K, V, S> Engine<K, V, S> {
         mark.is_some_and(|mark| mark.is_under_way()) && node.meta().deadline() != GONE
     }
 
-    /// Waits while the reload of a node is under way, until `deadline`. Not inside user code, since
-    /// the reload may be the caller's own, nor while the thread holds a view.
+    /// Waits while the reload of a node is under way, until `deadline`. Not where no reload may
+    /// begin, since it may be the caller's own, nor in an executor that is given reloads of this
+    /// cache, since it may be one of those that follow.
     pub fn await_reload(&self, node: &Handle<K, V>, deadline: Option<Instant>) {
         if let Some(reloads) = &self.reloads
             && self.reload_goes_on(node)
             && reentrancy::may_reload()
+            && !reentrancy::hands_on(self.core.id())
         {
             let wait = reloads.waits.on(node.meta().hash());
             wait.block(deadline, || !self.reload_goes_on(node));
@@ -42,7 +44,7 @@ impl<K, V, S> Engine<K, V, S> {
             && reentrancy::may_reload()
         {
             let wait = reloads.waits.on(node.meta().hash());
-            wait.until(|| !self.reload_goes_on(node)).await;
+            wait.until(|| (!self.reload_goes_on(node)).then_some(())).await;
         }
     }
 

@@ -23,14 +23,17 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 
-/// The result of `work`, or `None` if `limit` is ready first.
-pub async fn until<T>(
+/// The result of `work`.
+///
+/// # Errors
+/// That of `limit`, if it is ready first.
+pub async fn until<T, L>(
     mut work: Pin<&mut impl Future<Output = T>>,
-    mut limit: Pin<&mut impl Future>,
-) -> Option<T> {
+    mut limit: Pin<&mut impl Future<Output = L>>,
+) -> Result<T, L> {
     poll_fn(|context| match work.as_mut().poll(context) {
-        Poll::Ready(result) => Poll::Ready(Some(result)),
-        Poll::Pending => limit.as_mut().poll(context).map(|_| None),
+        Poll::Ready(result) => Poll::Ready(Ok(result)),
+        Poll::Pending => limit.as_mut().poll(context).map(Err),
     })
     .await
 }
@@ -108,26 +111,22 @@ where
         let (draft, mut joined) = (self.draft_for_load(key.clone()), None);
         let hash = draft.hash();
         let wait = self.reloads.as_ref()?.waits.on(hash);
-        let is_brought = || self.peek_entry(hash, key).is_some();
         loop {
-            let brought = pin!(wait.until(is_brought));
+            let brought = pin!(wait.until(|| self.peek_entry(hash, key)));
             let begun = self.begin_load::<Arc<E>>(&draft, &mut joined, &mut Replaces::none());
             let begun = begun.map(|begun| self.look_again(begun, &draft, &mut Replaces::none()));
-            let loaded = match begun {
+            match begun {
                 Ok(Begun::Ended(loaded)) => return Some(loaded),
                 Ok(Begun::Leading(flight)) => {
-                    let begins = self.begin_load_task((flight, draft, None), loader);
-                    return match until(pin!(begins), brought).await {
-                        Some(made) => made.flatten(),
-                        None => self.peek_entry(hash, key).map(Ok),
-                    };
+                    let begins = pin!(self.begin_load_task((flight, draft, None), loader));
+                    let made = until(begins, brought).await;
+                    return made.map_or_else(|entry| Some(Ok(entry)), Option::flatten);
                 }
-                Err(flight) => until(pin!(flight_ended(flight)), brought).await,
-            };
-            if loaded.is_none()
-                && let Some(entry) = self.peek_entry(hash, key)
-            {
-                return Some(Ok(entry));
+                Err(flight) => {
+                    if let Err(entry) = until(pin!(flight_ended(flight)), brought).await {
+                        return Some(Ok(entry));
+                    }
+                }
             }
         }
     }

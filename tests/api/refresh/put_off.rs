@@ -3,7 +3,7 @@
 use super::bench::SOFT;
 use super::inline::counting;
 use crate::common::audited::{LoadingAudited, audited, loading_audited};
-use crate::common::{panic_of, watched};
+use crate::common::{must_end, panic_of, watched};
 use cortado::{Cache, Clock, Job, LoadLimits, Loaded, LoadingCache};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -193,5 +193,22 @@ fn a_clock_that_panics_amid_a_read_keeps_no_reload_away() {
             let panics = (0..20).take_while(|&nth| panics_amid(*read, nth)).count();
             assert!((2..20).contains(&panics), "it panics at {panics} readings");
         }
+    });
+}
+
+/// A view has left the reload, and no other operation came since.
+#[test]
+fn a_call_that_waits_hands_on_what_a_view_has_left() {
+    must_end(|| {
+        let (clock, hand) = Clock::manual();
+        let pages = counting(clock, 64);
+        pages.get(&1).unwrap();
+        hand.advance(SOFT);
+        let view = pages.cache().pin();
+        assert!(view.get(&1).is_some());
+        drop(view);
+        assert_eq!(pages.stats().reloads, 0);
+        assert!(pages.reload(&1).is_ok());
+        assert_eq!(pages.stats().reloads, 1);
     });
 }

@@ -3,6 +3,7 @@
 
 use super::bench::{Bench, SOFT, bench};
 use crate::common::audited::{TasksLoadingAudited, loading_audited, tasks_loading_audited};
+use crate::common::noted::eventually;
 use crate::common::{must_end, panic_of};
 use crate::hand::{Boxed, Task, at_once};
 use cortado::future::Cache;
@@ -196,5 +197,46 @@ fn on_tokio_jobs_that_block_run_on_threads_for_them() {
         cache.insert(1, 0);
         hand.advance(SOFT);
         assert_eq!(cache.reload(&1), Ok(2));
+        eventually("the job has ended", || cache.stats().reloads_under_way == 0);
+    });
+}
+
+/// The value was there, and is gone when the call looks.
+#[test]
+fn a_call_goes_on_waiting_if_a_value_came_and_went() {
+    must_end(|| {
+        let b = bench(|builder| builder);
+        let mut call = Task::waiting(b.cache.get(&8));
+        at_once(b.cache.insert(8, 99));
+        at_once(b.cache.invalidate(&8));
+        assert!(call.is_woken() && !call.poll());
+        assert!(b.upstream.asked().is_empty());
+        b.jobs.run();
+        assert_eq!((call.end(), b.upstream.asked()), (Ok(1), vec![None]));
+        assert_eq!(b.cache.peek(&8).map(|it| *it), None, "the write has overtaken it");
+    });
+}
+
+/// The inner wait blocks the thread on which the outer load would go on.
+#[test]
+fn a_thread_that_waits_inside_of_a_job_for_what_goes_on_below_panics() {
+    must_end(|| {
+        let itself = Arc::new(OnceLock::<TasksLoadingAudited<u32, u32, ()>>::new());
+        let own = Arc::clone(&itself);
+        let builder = Cache::builder().executor(|job: Job| job());
+        let cache = tasks_loading_audited(builder.build_with_loader(move |key: u32| {
+            let own = Arc::clone(&own);
+            async move {
+                let cache = own.get().unwrap();
+                match key {
+                    1 => cache.get(&2).await.map(Loaded::new),
+                    _ => Ok(Loaded::new(cache.cache().sync().get_with(1, || 7))),
+                }
+                .map_err(|_| ())
+            }
+        }));
+        let _ = itself.set(cache);
+        let waits = panic_of(|| at_once(itself.get().unwrap().get(&1)));
+        assert!(waits.contains("waits for its own key"), "{waits}");
     });
 }
