@@ -41,8 +41,6 @@ use std::cell::Cell;
 use std::ops::Deref;
 use std::time::Instant;
 
-const OWN_KEY: &str = "a load or computation waits for its own key";
-
 /// One load or computation in progress.
 pub struct Flight {
     /// A node with the flight's key. Other operations compare their keys with it.
@@ -93,7 +91,8 @@ impl Flight {
     /// # Panics
     /// If this thread runs the owner's code: it would wait for itself.
     pub fn wait_until(&self, deadline: Option<Instant>) -> bool {
-        assert!(!reentrancy::runs_owner_of(self.token()), "{OWN_KEY}");
+        let is_own = reentrancy::runs_owner_of(self.token());
+        assert!(!is_own, "a load or computation waits for its own key");
         self.cell.wait_until(deadline)
     }
 
@@ -102,7 +101,8 @@ impl Flight {
     /// # Panics
     /// If the task runs the owner's code: it would wait for itself.
     pub fn assert_not_own(&self) {
-        assert!(!reentrancy::polls_owner_of(self.token()), "{OWN_KEY}");
+        let is_own = reentrancy::polls_owner_of(self.token());
+        assert!(!is_own, "a load or computation waits for its own key");
     }
 
     /// The outcome of a completed load. `None` for a computation, and if the flight was abandoned

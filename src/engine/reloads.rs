@@ -190,12 +190,7 @@ impl Reloads {
     /// whether it has. A call takes the trigger at any time; a read that comes at `read_at` only if
     /// the entry is stale by then. Not while too many notices wait. The caller has a count on the
     /// node, or a guard protects it.
-    pub fn take(
-        &self,
-        core: &plain::Arc<Core>,
-        id: NodeId,
-        read_at: Option<Timestamp>,
-    ) -> bool {
+    pub fn take(&self, core: &plain::Arc<Core>, id: NodeId, read_at: Option<Timestamp>) -> bool {
         let Some(refresh) = core.pool.refresh(id) else { return false };
         // Back-pressure comes before a reload. It cannot come at the end of one, which may be on
         // the very thread that receives the notices.

@@ -6,6 +6,7 @@ use crate::common::{HANG, SECOND, must_end};
 use cortado::{Cache, Clock, Loaded, Loader, Reloaded};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, Weak};
+use std::time::Duration;
 
 /// So many reloads of all caches run on the workers at once.
 const PLACES: usize = 64;
@@ -86,7 +87,6 @@ fn as_many_run_at_once_as_there_are_places_and_listeners_are_told_meanwhile() {
 fn the_scheduler_hands_on_what_is_left_where_none_may_begin() {
     must_end(|| {
         for under_view in [true, false] {
-            let (clock, hand) = Clock::manual();
             let cache = Arc::new_cyclic(|own: &Weak<LoadingAudited<usize, usize, ()>>| {
                 let own = Weak::clone(own);
                 let listener = move |_: Arc<usize>, _, _| {
@@ -95,21 +95,23 @@ fn the_scheduler_hands_on_what_is_left_where_none_may_begin() {
                     // The scheduler comes while this job runs.
                     std::thread::sleep(SECOND / 20);
                 };
-                let builder = Cache::builder().refresh_after_write(SECOND).scheduler(true);
-                let builder = builder.clock(clock).eviction_listener(listener);
+                // By the system's clock: a scheduler that reads another one comes once a second.
+                let builder = Cache::builder().refresh_after_write(Duration::ZERO);
+                let builder = builder.scheduler(true).eviction_listener(listener);
                 loading_audited(
                     builder.build_with_loader(|key: &usize| Ok::<_, ()>(Loaded::new(*key))),
                 )
             });
             cache.insert_many([(1, 0), (2, 0)]);
-            hand.advance(SECOND);
+            // The scheduler comes to rest.
+            std::thread::sleep(SECOND / 5);
             if under_view {
                 let _view = cache.cache().pin();
                 assert!(cache.refresh(&1));
             } else {
                 cache.invalidate(&2);
             }
-            eventually("it is reloaded", || cache.stats().reloads == 1);
+            eventually("it is reloaded", || cache.stats().reloads > 0);
             cache.invalidate_all();
             cache.cache().run_pending_tasks();
         }

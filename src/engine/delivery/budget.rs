@@ -92,7 +92,9 @@ impl Core {
             }
             return false;
         }
-        let Some(_mark) = ReentrancyMark::push_once(Frame::Delivery(self.id())) else { return false };
+        let Some(_mark) = ReentrancyMark::push_once(Frame::Delivery(self.id())) else {
+            return false;
+        };
         let _held = seeded("listener-under-the-lock").then(|| self.lock_maintenance());
         let DeliveryBudget { notices: mut most, mut batches } = budget;
         // Calls from listeners and destructors leave to this one what they cause.
