@@ -178,7 +178,7 @@ impl<K, V, C> Builder<K, V, C> {
     ///   ([`future`](crate::future::LoadingCache)). Such a one is a job each time that it is woken;
     ///   if it is woken while it is polled, the same job polls it again, up to 64 times. If it
     ///   needs a runtime's timers or I/O, the jobs have to run inside the runtime's context:
-    ///   [`on_tokio`](Self::on_tokio) does all that.
+    ///   `on_tokio` (feature `tokio`) does all that.
     /// * [`run_pending_tasks`](crate::Cache::run_pending_tasks) and [`close`](crate::Cache::close)
     ///   do not rely on the executor: they do what they promise themselves.
     /// * An executor that runs jobs at once, on the caller's thread, is allowed. If it panics, so

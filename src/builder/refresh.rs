@@ -29,9 +29,9 @@ impl<K, V, C> Builder<K, V, C> {
     /// brings is not kept.
     ///
     /// *Where reloads run*: on the [`executor`](Self::executor) or runtime
-    /// ([`on_tokio`](Self::on_tokio)) of the cache. Without one, those of a
-    /// [`Loader`](crate::Loader), which blocks, run on worker threads of the process: 64 of all
-    /// caches at once, others wait. The read hands its reload over when it has its value. Inside a
+    /// (`on_tokio`, with the feature `tokio`) of the cache. Without one, those of a [`Loader`],
+    /// which blocks, run on worker threads of the process: 64 of all caches at once, others
+    /// wait. The read hands its reload over when it has its value. Inside a
     /// load, a computation, a callback or a listener of any cache, and while the thread holds a
     /// view, the reload waits for the next operation on the cache, or for its
     /// [`scheduler`](Self::scheduler).

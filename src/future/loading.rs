@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// too.
 ///
 /// **Loads and reloads run on the executor** ([`executor`](crate::Builder::executor),
-/// [`on_tokio`](crate::Builder::on_tokio)). A call waits for its load, and dropping the call
+/// `on_tokio`). A call waits for its load, and dropping the call
 /// cancels nothing: the loader goes on, and its value enters the cache. So a time limit that is
 /// shorter than the load fills the cache all the same, and a call that is polled once and then kept
 /// delays nobody. Task-locals, a `LocalSet` and the cancellation of the caller do not follow the

@@ -158,8 +158,7 @@ impl<K, V, S> Engine<K, V, S> {
     }
 
     /// The key's slot in the index, for a write, and its node there, living or not. `None` if one
-    /// look at the home bucket is not enough, which is rare. Not for caches with refresh: the node
-    /// is not [judged](Self::judged).
+    /// look at the home bucket is not enough, which is rare.
     #[inline(always)]
     pub fn search_home<'g, Q: Equivalent<K> + ?Sized>(
         &'g self,

@@ -23,6 +23,9 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 
+/// What a task has made; `None` if the executor has dropped it.
+type Made<K, V, E> = Option<Result<Entry<K, V>, Arc<E>>>;
+
 /// The result of `work`.
 ///
 /// # Errors
@@ -107,7 +110,7 @@ where
         &self,
         key: &K,
         loader: &Arc<dyn AnyAsyncLoader<K, V, E>>,
-    ) -> Option<Result<Entry<K, V>, Arc<E>>> {
+    ) -> Made<K, V, E> {
         let (draft, mut joined) = (self.draft_for_load(key.clone()), None);
         let hash = draft.hash();
         let wait = self.reloads.as_ref()?.waits.on(hash);
@@ -158,7 +161,7 @@ where
         &self,
         (flight, draft, place): (FlightGuard, OwnedDraft<K, V>, Option<Place>),
         loader: &Arc<dyn AnyAsyncLoader<K, V, E>>,
-    ) -> impl Future<Output = Option<Option<Result<Entry<K, V>, Arc<E>>>>> + use<K, V, S, E> {
+    ) -> impl Future<Output = Option<Made<K, V, E>>> + use<K, V, S, E> {
         // A task that waits must not keep the cache: the executor may be the cache's own.
         let (engine, loader) = (self.for_a_job(), Arc::clone(loader));
         self.begin_task(async move {
