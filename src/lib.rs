@@ -89,8 +89,8 @@
 //! A read waits for no lock and for no other thread. It may run a piece of maintenance in passing.
 //! That maintenance skips a bucket or a buffer that another thread holds, since that thread may
 //! have been preempted. A read may also run the listener and the destructors of removed values,
-//! unless an [`executor`](Builder::executor) runs them. A read that triggers a reload hands it to
-//! the executor.
+//! unless an [`executor`](Builder::executor) runs them. A read that triggers a reload notes
+//! it under a short lock, and hands it to the executor.
 //!
 //! A write waits for another write to the same bucket of the index, and for a computation of its
 //! key. If the write buffer has no room left, the write also waits for the thread that runs the
@@ -115,8 +115,9 @@
 //! may leak values or stop one delivery; a second one while one unwinds may abort.
 //!
 //! Inside a listener, an operation on another cache delivers that cache's notices before it
-//! returns, as anywhere; deliveries of one cache do not nest. Inside a hook, load or computation,
-//! what it causes is left to the next operation on that cache, or to its scheduler.
+//! returns, as anywhere; deliveries of one cache do not nest. Inside a hook, load or computation
+//! nothing is delivered, and no reload begins: the next operation on the cache concerned does that,
+//! or its scheduler.
 //!
 //! # Time
 //!

@@ -14,8 +14,10 @@ use std::time::{Duration, Instant};
 /// trait to use the old value in a reload, or to load many keys at once.
 ///
 /// *Callbacks*: a loader runs with no lock and no guard of the cache held: a load on the thread of
-/// the call of `get` and the like that needs it, a reload on the executor
-/// ([where](crate::Builder::refresh_after_write)). It may use the cache for other keys. Only one
+/// the call that needs it, a reload, and a load that
+/// [`refresh`](crate::LoadingCache::refresh) starts, on the executor
+/// ([where](crate::Builder::refresh_after_write)). A panic of a load reaches that call; a panic of
+/// a reload counts as a failure. It may use the cache for other keys. Only one
 /// load or reload of a key runs at a time, unless a write of the key comes meanwhile.
 ///
 /// The cache owns the loader. A loader that owns its own cache is a cycle, and neither is ever
@@ -139,6 +141,10 @@ where
 
 /// Makes the values of a [`future::LoadingCache`](crate::future::LoadingCache); see [`Loader`]. Its
 /// loads and its reloads run on the executor.
+///
+/// It runs on the executor, without its caller. So the cache cannot see that loaders wait for each
+/// other: if that of one key awaits `get` of a second, and that of the second `get` of the first,
+/// neither ends. A loader that awaits its own key panics.
 ///
 /// A closure that takes a key by value and returns a future is a loader. An `async` closure that
 /// captures something is none, since its future borrows from the closure. Clone what it captures

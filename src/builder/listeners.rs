@@ -181,8 +181,9 @@ impl<K, V, C> Builder<K, V, C> {
     ///   `on_tokio` (feature `tokio`) does all that.
     /// * [`run_pending_tasks`](crate::Cache::run_pending_tasks) and [`close`](crate::Cache::close)
     ///   do not rely on the executor: they do what they promise themselves.
-    /// * An executor that runs jobs at once, on the caller's thread, is allowed. If it panics, so
-    ///   does the operation that has called it, which is done by then.
+    /// * An executor that runs jobs at once, on the caller's thread, is allowed. If it panics when
+    ///   it gets a delivery, so does the operation that has called it, which is done by then. A
+    ///   reload, or a load of a loader that awaits, counts as dropped then.
     /// * The [`scheduler`](Self::scheduler) does not call the executor itself: a worker thread of
     ///   the process does. So an executor that blocks holds up no other cache.
     /// * Operations drop removed values themselves where the executor is far behind: while more

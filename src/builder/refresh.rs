@@ -116,8 +116,8 @@ impl<K, V, C> Builder<K, V, C> {
     /// [`Stats::reloads_under_way`](crate::Stats::reloads_under_way) stays at the limit. A `get` of
     /// the key past its lifetime waits for the loader that hangs;
     /// [`get_within`](LoadingCache::get_within) waits for a time, and a write of the key for none.
-    /// Caches without an executor share 64 places in all. So give loaders a time limit: that of the
-    /// client of your upstream, or, if they await, that of the runtime
+    /// The reloads of all caches without an executor share 64 worker threads. So give loaders a
+    /// time limit: that of the client of your upstream, or, if they await, that of the runtime
     /// (`tokio::time::timeout(limit, request).await`). Its error counts as any failure.
     ///
     /// *Errors*: [`try_build`](Self::try_build) refuses zero.

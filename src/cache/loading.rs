@@ -171,7 +171,12 @@ where
     /// It runs on the executor ([where](crate::Builder::refresh_after_write)), and this call does
     /// not wait for it. Readers get the old value meanwhile. It is no read of the entry. A failure
     /// leaves the old value, and is counted. A load that waits for the executor does not begin if
-    /// the key has got a value by then; until it begins, another call may start one as well.
+    /// the key has got a value by then; until it begins, another call may start one as well. Inside
+    /// user code, and under a view, a reload is left to a later operation; a load is not, nor does
+    /// a limit of notifications hold it back.
+    ///
+    /// # Panics
+    /// Inside a callback about this key. If the executor panics when it gets a load.
     ///
     /// ```
     /// use cortado::{Cache, Job, Loaded};
@@ -197,7 +202,8 @@ where
     /// a callback or a listener of any cache, or while the thread holds a view: there it waits for
     /// no reload.
     ///
-    /// *Blocking*: as said. On the only thread of the executor it would wait for itself.
+    /// *Blocking*: it waits for the loader without a limit. On the only thread of the executor it
+    /// would wait for itself.
     ///
     /// # Errors
     /// The loader's error in a load. A failed reload is none.

@@ -1,7 +1,7 @@
 //! Callers that wait for a key: for the end of its reload, or for a value that anyone may bring.
 //!
-//! They wait by the hash of the key. Who ends a reload, or has inserted a value, wakes those of its
-//! hash, with no lock held. Where nobody waits, that is a fence and a load.
+//! They wait by the hash of the key. The end of a reload, and each insert, wakes those of its hash,
+//! with no lock held. Where nobody waits, that is a fence and an atomic read.
 //!
 //! # Atomics
 //!

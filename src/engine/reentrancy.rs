@@ -5,7 +5,7 @@
 //!   write would invalidate the answer, and the operation would ask again without end.
 //! * Inside a callback, a load or a computation nothing is **delivered**: a listener or destructor
 //!   that writes the key in question would wait for itself. Later operations on the cache deliver,
-//!   or its scheduler.
+//!   or its scheduler. Nor does a **reload** begin there, in a listener or under a view.
 //! * A **flight** leaves a token on the stack while its owner's code runs. A wait for a flight
 //!   whose token is on this stack can never end, so it panics. Tokens, not thread ids, name the
 //!   owner: two tasks that share a thread may wait for each other's flights. A call that loads many

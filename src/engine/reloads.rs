@@ -299,8 +299,8 @@ pub enum Ended {
     /// the node has expired and is still in the index, its trigger is set although no read will
     /// take it: callers may wait for that.)
     Nothing,
-    /// Another operation overtook the reload and left the old node in the index; or the loader made
-    /// no value, and the reload was overtaken or the entry ended first.
+    /// Another operation overtook the reload and left the old node in the index; or the loader
+    /// said "not modified" or "gone" of an entry that had ended by then.
     Overtaken,
     /// The loader failed, or panicked. The reason is `None` if it panicked.
     Failed(Option<NoValue>),

@@ -62,7 +62,7 @@ where
     /// If the executor drops the load, as a runtime does that has ended, or panics when it gets it,
     /// this call runs the loader itself.
     ///
-    /// *Cancellation*: cancels nothing but the wait.
+    /// *Cancellation*: cancels nothing but the wait, unless this call runs the loader itself.
     ///
     /// # Errors
     /// The loader's error in a load. A failed reload is none.
@@ -242,7 +242,7 @@ where
     /// Reloads the key's value, stale or not, and returns it; if the key has none, loads it. See
     /// [`crate::LoadingCache::reload`].
     ///
-    /// *Cancellation*: cancels nothing but the wait.
+    /// *Cancellation*: cancels nothing but the wait, unless this call runs the loader itself.
     ///
     /// # Errors
     /// The loader's error in a load. A failed reload is none: the call returns the old value.

@@ -99,9 +99,9 @@ pub struct Stats {
     /// the cache has a [receiver](crate::Builder::removals).
     pub refused_after_close: u64,
     /// Reloads of stale entries that have ended: with a new value, with "not modified" or "gone",
-    /// or because the entry was another one, or was removed, by then. (If the loader brings no
-    /// value and the entry has expired meanwhile, that counts nowhere.) Counted also without
-    /// [`record_stats`](crate::Builder::record_stats), as the next two.
+    /// or because the entry was another one, or was removed, by then. (If the loader says
+    /// "not modified" or "gone" and the entry has expired meanwhile, that counts nowhere.) Counted
+    /// also without [`record_stats`](crate::Builder::record_stats), as the next two.
     pub reloads: u64,
     /// Reloads whose loader failed or panicked. The old value stayed.
     pub reload_failures: u64,
