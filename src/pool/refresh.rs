@@ -44,6 +44,13 @@ impl RefreshMark<'_> {
         if word & INSTANT == 0 { NEVER } else { Timestamp::from_raw(word) }
     }
 
+    /// Whether the [`instant`](Self::instant) comes after `bound`.
+    #[inline]
+    pub fn is_beyond(self, bound: Timestamp) -> bool {
+        // Without its top bit an instant comes before all words that have none and get it.
+        self.0.load(Ordering::Acquire) ^ INSTANT > bound.raw() ^ INSTANT
+    }
+
     /// Whether a reload of a node that is in the index is under way. It is until its commit has
     /// ended, which marks the node before it is gone.
     pub fn is_under_way(self) -> bool {

@@ -2,7 +2,8 @@
 //!
 //! Keys are numbers, drawn by zipf's law, values documents behind an `Arc`; the loader makes one.
 //! By the system's clock. Rounds are interleaved, another case goes first in each, and figures are
-//! medians with the lowest and the highest of the rounds.
+//! medians with the lowest and the highest of the rounds, and the median of the rounds' ratios to
+//! the first case.
 
 use clap::Parser;
 use comfy_table::{Table, presets::ASCII_MARKDOWN};
@@ -145,11 +146,14 @@ fn main() {
         }
     }
     let mut table = Table::new();
-    table.load_preset(ASCII_MARKDOWN).set_header(["operation", "ns"]);
-    for ((name, _), readings) in CASES.iter().zip(&readings) {
-        let Figure { median, low, high } = Figure::of(readings);
+    table.load_preset(ASCII_MARKDOWN).set_header(["operation", "ns", "to the first"]);
+    for ((name, _), of_case) in CASES.iter().zip(&readings) {
+        let Figure { median, low, high } = Figure::of(of_case);
         let [median, low, high] = [median, low, high].map(short);
-        table.add_row([(*name).to_owned(), format!("{median} ({low} to {high})")]);
+        let ratios: Vec<f64> =
+            of_case.iter().zip(&readings[0]).map(|(it, base)| it / base).collect();
+        let ratio = format!("{:.2}", Figure::of(&ratios).median);
+        table.add_row([(*name).to_owned(), format!("{median} ({low} to {high})"), ratio]);
     }
     println!("{table}");
 }

@@ -3,7 +3,7 @@
 use super::{Lookup, Plan, READS_PER_GUARD, Reader, Subject};
 use crate::key::Key;
 use crate::value::{HOUR, Value};
-use ::cortado::{Builder, Cache, Expiry, expire};
+use ::cortado::{Builder, Cache, Expiry, Loaded, expire};
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,10 @@ pub trait Setup: Send + Sync {
     const STATS: bool = false;
 
     fn lifetimes<K: Key, V: Value>(builder: Builder<K, V>) -> Builder<K, V>;
+
+    fn build<K: Key, V: Value>(builder: Builder<K, V>) -> Cache<K, V> {
+        builder.build_with_hasher(ahash::RandomState::new())
+    }
 
     #[inline]
     fn insert<K: Key, V: Value>(cache: &Cache<K, V>, key: K, value: V) {
@@ -125,6 +129,12 @@ impl Setup for Refresh {
             .refresh_after_write(HOUR / 2)
             .executor(|job: cortado::Job| job())
     }
+
+    fn build<K: Key, V: Value>(builder: Builder<K, V>) -> Cache<K, V> {
+        let loader = |_: &K| Err::<Loaded<V>, ()>(());
+        let loading = builder.try_build_with_loader(loader, ahash::RandomState::new());
+        loading.expect("it has a loader").cache().clone()
+    }
 }
 
 /// cortado, read by `get`.
@@ -153,8 +163,7 @@ impl<K: Key, V: Value, S: Setup> Subject<K, V> for Cortado<K, V, S> {
             Some(idle) => builder.time_to_idle(idle),
             None => S::lifetimes(builder),
         };
-        let cache = builder.build_with_hasher(ahash::RandomState::new());
-        Self { cache, setup: PhantomData }
+        Self { cache: S::build(builder), setup: PhantomData }
     }
 
     fn reader(&self) -> Self::Reader<'_> {

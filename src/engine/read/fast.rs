@@ -13,7 +13,6 @@ use crate::engine::Engine;
 use crate::entry::Entry;
 use crate::epoch::Guard;
 use crate::hash::Hash32;
-use crate::links::NodeId;
 use crate::node::NO_PERIOD;
 use crate::primitives::seeded;
 use equivalent::Equivalent;
@@ -32,6 +31,10 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
         let coarse = self.core.ticker.coarse();
         match self.find(guard, hash, key) {
             Some(node) if self.is_plain(node, coarse) && self.is_recorded(node) => {
+                Lookup { node: Some(node), due: self.core.is_maintenance_due(coarse) }
+            }
+            Some(node) if self.is_otherwise_plain(node, coarse) && self.is_recorded(node) => {
+                self.count_hit();
                 Lookup { node: Some(node), due: self.core.is_maintenance_due(coarse) }
             }
             Some(node) => self.read_node(guard, hash, key, node, coarse),
@@ -87,6 +90,10 @@ impl<K, V, S> Engine<K, V, S> {
             Some(node) if self.is_plain(node, coarse) && self.is_recorded(node) => {
                 return (Some(node.value()), self.core.is_maintenance_due(coarse));
             }
+            Some(node) if self.is_otherwise_plain(node, coarse) && self.is_recorded(node) => {
+                self.count_hit();
+                return (Some(node.value()), self.core.is_maintenance_due(coarse));
+            }
             Some(node) => self.read_node(guard, hash, key, node, coarse),
             None => self.retry_read(guard, hash, key, (None, coarse), HookMemo::Unasked),
         };
@@ -103,18 +110,10 @@ impl<K, V, S> Engine<K, V, S> {
         node: NodeRef<'g, K, V>,
         coarse: Timestamp,
     ) -> Lookup<'g, K, V> {
-        if node.seen() > self.mode.counted_freshness_bound(coarse)
-            && !self.core.hot.is_cleared(node.meta())
-            && self.is_fresh(node.id(), coarse)
-        {
-            if let Some(recorder) = &self.core.recorder {
-                recorder.hit();
-            }
-            let mut due = self.core.is_maintenance_due(coarse);
-            if !self.is_recorded(node) {
-                due |= self.core.record_read(node.id());
-            }
-            return Lookup { node: Some(node), due };
+        if self.is_otherwise_plain(node, coarse) {
+            self.count_hit();
+            let due = self.core.record_read(node.id());
+            return Lookup { node: Some(node), due: due || self.core.is_maintenance_due(coarse) };
         }
         let mut memo = HookMemo::Unasked;
         if !self.core.hot.is_cleared(node.meta()) {
@@ -149,13 +148,20 @@ impl<K, V, S> Engine<K, V, S> {
         }
     }
 
-    /// Whether no read of the node has to trigger a reload, beyond doubt: also while one is under
-    /// way.
-    #[inline]
-    fn is_fresh(&self, id: NodeId, coarse: Timestamp) -> bool {
-        let mark = self.pool.raw().refresh(id);
-        let bound = || coarse.saturating_add(self.core.ticker.margin());
-        mark.is_none_or(|mark| mark.instant() > bound())
+    #[inline(always)]
+    fn count_hit(&self) {
+        if let Some(recorder) = &self.core.recorder {
+            recorder.hit();
+        }
+    }
+
+    /// Whether the hit is plain but for being counted and looking at the soft deadline: no read has
+    /// to trigger a reload, beyond doubt. (Also while one is under way.)
+    #[inline(always)]
+    fn is_otherwise_plain(&self, node: NodeRef<'_, K, V>, coarse: Timestamp) -> bool {
+        let bound = self.mode.counted_freshness_bound(coarse);
+        let is_fresh = || self.pool.raw().refresh(node.id()).is_none_or(|it| it.is_beyond(bound));
+        node.seen() > bound && !self.core.hot.is_cleared(node.meta()) && is_fresh()
     }
 
     /// Whether the node was alive beyond doubt when it was found, and this read neither prolongs
