@@ -3,8 +3,8 @@
 //! A hit is *plain* if the entry is alive beyond doubt, was recorded in this record period, and is
 //! neither to be prolonged nor counted. For most hits one comparison shows that: the node's
 //! deadline lies beyond the cache's *freshness bound*. A plain hit writes nothing. In a cache with
-//! statistics, such a hit is counted and is otherwise plain. All other reads go on
-//! [slowly](super::slow).
+//! statistics such a hit is counted, in one with refresh it looks at the soft deadline, and is
+//! otherwise plain. All other reads go on [slowly](super::slow).
 
 use super::lookup::NodeRef;
 use super::slow::{HookMemo, Lookup};
