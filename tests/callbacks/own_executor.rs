@@ -166,8 +166,9 @@ fn what_an_executor_does_not_drop_is_bounded() {
                 cache.invalidate(&WRITES);
                 living.load(SeqCst) < 4_096 + 10 * CAPACITY
             });
-            assert!(living.load(SeqCst) > 4_000, "the rest is the executor's");
-            assert!(cache.stats().pending_drops > 3_000);
+            // The last of them may have dropped its whole share, which is 16 batches of 248.
+            assert!(living.load(SeqCst) > CAPACITY + 100, "the rest is the executor's");
+            assert!(cache.stats().pending_drops > 100);
             eventually("all is dropped", || {
                 cache.run_pending_tasks();
                 living.load(SeqCst) <= CAPACITY + 10 && cache.stats().pending_drops == 0
