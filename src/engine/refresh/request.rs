@@ -16,6 +16,7 @@ use crate::primitives::{Mutex, catch_user_panic, plain, seeded};
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 impl<K, V, S> Engine<K, V, S> {
     /// Takes the trigger of a living node if its soft deadline has passed. If so, the caller must
@@ -133,7 +134,9 @@ where
             // Nothing holds the job back: its thread may be the one that receives.
             let _mark = ReentrancyMark::push(Frame::Task);
             if let Some(engine) = engine.upgrade() {
-                drop(engine.load_after_miss(key.clone(), || load(&key)));
+                // It waits for no other load, which brings a value, and would take this thread.
+                let now = Some(Instant::now());
+                drop(engine.load_after_miss_until(key.clone(), || load(&key), now));
             }
             drop(place);
         }));

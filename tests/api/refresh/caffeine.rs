@@ -3,7 +3,7 @@
 //! The last one lists where this cache differs on purpose.
 
 use super::bench::{HARD, SOFT, at_once_if, bench};
-use crate::common::SECOND;
+use crate::common::{SECOND, must_end};
 use cortado::{GuardResult, Reloaded, RemovalCause};
 
 /// Refreshing a key loads a new value for the key asynchronously. The old value (if any) is still
@@ -130,6 +130,22 @@ fn a_call_does_nothing_while_the_key_is_being_loaded() {
     };
     assert!(!b.cache.refresh(&8), "a load is under way");
     drop(guard);
+}
+
+/// It would block a thread of the executor for as long as the other load lasts.
+#[test]
+fn a_load_that_was_asked_for_waits_for_no_other_one() {
+    must_end(|| {
+        let b = bench(|builder| builder);
+        assert!(b.cache.refresh(&8));
+        let GuardResult::Guard(guard) = b.cache.get_value_or_guard(&8, None) else {
+            unreachable!("the key has no value");
+        };
+        b.jobs.run();
+        assert!(b.asked().is_empty());
+        guard.insert(80);
+        assert_eq!((b.cache.get(&8), b.pending()), (Ok(80), 0));
+    });
 }
 
 /// The refreshed value is discarded if the mapping was changed or removed meanwhile.
