@@ -88,8 +88,8 @@ fn load_by_guard(bench: &Bench, key: u64) {
     }
 }
 
-/// Runs a random operation, one that does not wait for tasks if there are any. Those of the executor
-/// are some, too: they load although the tasks that have asked are gone.
+/// Runs a random operation, one that does not wait for tasks if there are any. Those of the
+/// executor are some, too: they load although the tasks that have asked are gone.
 pub fn run(bench: &Bench, has_tasks: bool) {
     let has_tasks = has_tasks || bench.threads().stats().loads_under_way > 0;
     let rows = if has_tasks || bench.once_in(3) { READS } else { LOADS_AND_WRITES };

@@ -26,11 +26,17 @@ pub fn check(program: &mut Program<'_>) -> Stats {
     stats
 }
 
-/// Runs all jobs, does all maintenance, and receives what that announces.
+/// Runs all jobs, does all maintenance, which may hand reloads on, and receives what that
+/// announces.
 fn finish(program: &mut Program<'_>) {
-    while program.bench.run_next_job() {}
-    Task::new(program.bench.tasks.run_pending_tasks()).run();
-    program.receive();
+    loop {
+        while program.bench.run_next_job() {}
+        Task::new(program.bench.tasks.run_pending_tasks()).run();
+        program.receive();
+        if !program.bench.run_next_job() {
+            return;
+        }
+    }
 }
 
 /// Counts and weights are sums over the entries.
