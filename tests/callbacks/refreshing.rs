@@ -243,9 +243,9 @@ fn uses(place: Place, (name, operation): Operation, inner: Inner, brings: Brings
         let either = ["a load or computation waits for its own key", allowed];
         assert!(either.contains(&message.unwrap_or_default().as_str()), "{}", inner.0);
     }
-    // A load that asks for its own key would wait for itself (one that `refresh` has started does so
-    // in a job, which catches the panic); a policy that writes the key that it was asked about
-    // makes its own answer outdated.
+    // A load that asks for its own key would wait for itself (one that `refresh` has started does
+    // so in a job, which catches the panic); a policy that writes the key that it was asked
+    // about makes its own answer outdated.
     let is_load =
         place == Place::Stored && name.ends_with("of none") && !name.starts_with("refresh");
     let is_asked = place == Place::RefreshPolicy && ["insert", "replace"].contains(&name);
