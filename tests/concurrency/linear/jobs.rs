@@ -5,17 +5,23 @@ use super::play::{MAKES, ORDER, RELOADS, Record};
 use super::reloads::BEGUN;
 use super::{Event, Op, Time};
 use cortado::Job;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 
 const WORKERS: usize = 2;
 
+/// Whether a call has begun a reload, once it has answered. It answers without waiting for its
+/// jobs.
+type HasBegun = Arc<OnceLock<bool>>;
+
 std::thread_local! {
     /// The reload that this thread's call asks for, if it does: its operation and its beginning.
     static ASKED: Cell<Option<(Op, u64)>> = const { Cell::new(None) };
+    /// The answer that the last job of this thread's call waits for.
+    static AWAITED: RefCell<Option<HasBegun>> = const { RefCell::new(None) };
 }
 
 /// Notes whether the call that begins on this thread asks for a reload.
@@ -23,16 +29,21 @@ pub fn begin(op: Op, began: u64) {
     ASKED.set(matches!(op, Op::Reload(_)).then_some((op, began)));
 }
 
-/// Whether the call that ends on this thread has submitted the reload that it asked for.
-pub fn has_submitted() -> bool {
-    ASKED.take().is_none()
+/// Tells the last job that the call which ends on this thread has submitted whether the call has
+/// begun a reload. If not, it has handed on one that another call had left.
+pub fn answer(has_begun: bool) {
+    if let Some(awaited) = AWAITED.take() {
+        awaited.set(has_begun).expect("a call answers once");
+    }
 }
 
 /// A job, and what is known of its reload.
 struct Submitted {
     job: Job,
-    op: Op,
     began: u64,
+    /// The operation and the beginning of the call, if that asks for a reload.
+    asked: Option<(Op, u64)>,
+    has_begun: HasBegun,
     from: Time,
     /// What the stored loader makes if there is no entry.
     makes: u64,
@@ -57,22 +68,28 @@ impl Jobs {
 
     pub fn submit(&self, job: Job) {
         let record = &self.record;
-        let mine = ORDER.fetch_add(1, SeqCst);
-        let (op, began) = ASKED.take().unwrap_or((Op::Renewal, mine));
+        let began = ORDER.fetch_add(1, SeqCst);
+        let (asked, has_begun) = (ASKED.get(), HasBegun::default());
+        if asked.is_some() {
+            let earlier = AWAITED.replace(Some(Arc::clone(&has_begun)));
+            earlier.into_iter().for_each(|earlier| earlier.set(false).expect("not the last one"));
+        }
         record.jobs.fetch_add(1, SeqCst);
         let (from, makes) = (record.dial.now(), MAKES.get());
-        drop(self.queue.send(Submitted { job, op, began, from, makes }));
+        drop(self.queue.send(Submitted { job, began, asked, has_begun, from, makes }));
     }
 }
 
 fn work(record: &Record, submitted: &Mutex<Receiver<Submitted>>) {
     let next = || submitted.lock().unwrap().recv().ok();
-    for Submitted { job, op, began, from, makes } in std::iter::from_fn(next) {
+    for Submitted { job, began, asked, has_begun, from, makes } in std::iter::from_fn(next) {
         MAKES.set(makes);
         RELOADS.set(0);
         job();
         let to = record.dial.now();
         let ended = ORDER.fetch_add(1, SeqCst);
+        let asked = asked.filter(|_| answer_of(&has_begun));
+        let (op, began) = asked.unwrap_or((Op::Renewal, began));
         let has_lapsed = op == Op::Renewal && RELOADS.get() == 0;
         let op = if has_lapsed { Op::Lapsed } else { op };
         record.reloads.fetch_add(u64::from(!has_lapsed), Relaxed);
@@ -80,5 +97,15 @@ fn work(record: &Record, submitted: &Mutex<Receiver<Submitted>>) {
         let event = Event { op, answer: BEGUN, began, ended, loader: None, readings };
         record.history.lock().unwrap().push(event);
         record.jobs.fetch_sub(1, SeqCst);
+    }
+}
+
+/// Waits for a call's answer.
+fn answer_of(has_begun: &HasBegun) -> bool {
+    loop {
+        match has_begun.get() {
+            Some(&has_begun) => return has_begun,
+            None => std::thread::yield_now(),
+        }
     }
 }
