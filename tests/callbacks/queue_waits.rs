@@ -4,9 +4,9 @@ use crate::common::audited::{Audited, audited};
 use crate::common::noted::{Noted, eventually, noting};
 use crate::common::{MINUTE, SECOND, must_end};
 use cortado::{Cache, Clock, Job, Overflow};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 type Numbers = Audited<u64, u64>;
@@ -77,14 +77,23 @@ fn is_held_up(read: fn(&Numbers)) -> bool {
 fn a_writer_that_waits_for_an_executor_offers_it_dropped_work_again() {
     must_end(|| {
         let (jobs, queue) = channel::<Job>();
-        let runner = thread::spawn(move || queue.into_iter().for_each(|job| job()));
-        let taken = AtomicU64::new(0);
+        // Jobs that have not ended.
+        let under_way = Arc::<AtomicU64>::default();
+        let (taken, sent) = (AtomicU64::new(0), Arc::clone(&under_way));
         let executor = move |job: Job| {
             // None of the first, as one that has no thread at the time.
             if taken.fetch_add(1, SeqCst) > 50 {
+                sent.fetch_add(1, SeqCst);
                 jobs.send(job).unwrap();
             }
         };
+        let ended = Arc::clone(&under_way);
+        let runner = thread::spawn(move || {
+            queue.into_iter().for_each(|job| {
+                job();
+                ended.fetch_sub(1, SeqCst);
+            });
+        });
         let (cache, log) =
             noting(|builder| builder.notification_limit(10, Overflow::Wait).executor(executor));
         for key in 0..1000 {
@@ -94,7 +103,7 @@ fn a_writer_that_waits_for_an_executor_offers_it_dropped_work_again() {
         eventually("all is told", || {
             assert!(cache.get_entry(&7777).is_none());
             cache.invalidate(&7777);
-            log.counts().0 == 1000
+            log.counts().0 == 1000 && under_way.load(SeqCst) == 0
         });
         drop(cache);
         runner.join().unwrap();
