@@ -337,8 +337,10 @@ impl Executor {
         match self {
             Self::Workers => drop(work),
             Self::Own(executor) => {
-                let executor = Arc::clone(executor);
-                spawn(work, Box::new(move |job| executor.execute(job)));
+                // Weak, since a queue of the executor's may hold the task. One that has begun keeps
+                // the cache, and so the executor.
+                let executor = Arc::downgrade(executor);
+                spawn(work, Box::new(move |job| _ = executor.upgrade().map(|it| it.execute(job))));
             }
             #[cfg(feature = "tokio")]
             Self::Runtime(of_build) => {

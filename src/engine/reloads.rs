@@ -13,7 +13,7 @@
 //!
 //! 1. It sets the trigger again, if no reload has done so and the node is still in the index. A
 //!    later read then takes it: after the retry delay, unless a method has set another time.
-//! 2. It gives the place back.
+//! 2. It gives the place back, unless the loader has run: then it did so when the loader returned.
 //! 3. It wakes the callers that wait for this key. They look at the trigger.
 //! 4. It gives up its count on the node. If that was the last one, the old value is dropped, and a
 //!    panic of its destructor is counted.
@@ -29,7 +29,7 @@ use crate::loaded::NoValue;
 use crate::loader::Reload;
 use crate::node::GONE;
 use crate::pool::RawHandle;
-use crate::primitives::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use crate::primitives::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use crate::primitives::{Mutex, catch_user_panic, plain, seeded};
 use crate::stats::Stats;
 use std::collections::VecDeque;
@@ -100,17 +100,32 @@ impl<K, V> TypedReloads<K, V> {
 /// place or too many notices waited.
 struct Places {
     taken: AtomicUsize,
+    under_way: AtomicUsize,
     completed: AtomicU64,
     failed: AtomicU64,
     skipped: AtomicU64,
 }
 
-/// A place for one reload.
-pub struct Place(plain::Arc<Places>);
+/// A place for one reload, which counts as under way until this is dropped.
+pub struct Place {
+    places: plain::Arc<Places>,
+    is_given_back: AtomicBool,
+}
+
+impl Place {
+    /// Gives the place back: the loader has returned. Who is woken by what the loader has made may
+    /// begin the next reload.
+    pub fn give_back(&self) {
+        if !self.is_given_back.swap(true, Relaxed) {
+            self.places.taken.fetch_sub(1, Relaxed);
+        }
+    }
+}
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.taken.fetch_sub(1, Relaxed);
+        self.give_back();
+        self.places.under_way.fetch_sub(1, Relaxed);
     }
 }
 
@@ -148,6 +163,7 @@ impl Reloads {
             settings,
             places: plain::Arc::new(Places {
                 taken: AtomicUsize::new(0),
+                under_way: AtomicUsize::new(0),
                 completed: AtomicU64::new(0),
                 failed: AtomicU64::new(0),
                 skipped: AtomicU64::new(0),
@@ -171,7 +187,11 @@ impl Reloads {
         if is_taken.is_err() {
             self.places.skipped.fetch_add(1, Relaxed);
         }
-        is_taken.ok().map(|_| Place(plain::Arc::clone(&self.places)))
+        is_taken.ok().map(|_| {
+            self.places.under_way.fetch_add(1, Relaxed);
+            let places = plain::Arc::clone(&self.places);
+            Place { places, is_given_back: AtomicBool::new(false) }
+        })
     }
 
     /// Whether too many notices wait for a reload to begin. If so, counts a skipped reload. What
@@ -273,11 +293,16 @@ impl Reloads {
         stats.reloads = self.places.completed.load(Relaxed);
         stats.reload_failures = self.places.failed.load(Relaxed);
         stats.reloads_skipped = self.places.skipped.load(Relaxed);
-        stats.reloads_under_way = self.places.taken.load(Relaxed) as u64;
+        stats.reloads_under_way = self.places.under_way.load(Relaxed) as u64;
     }
 }
 
 impl Reloading {
+    /// The loader has returned.
+    pub fn give_place_back(&self) {
+        self.place.iter().for_each(Place::give_back);
+    }
+
     pub fn node(&self) -> &RawHandle {
         self.node.as_ref().expect("only the drop takes it")
     }

@@ -31,8 +31,7 @@
 //! 3. A job that leaves work behind on purpose (it is bounded) requests that work before it
 //!    finishes.
 //! 4. A ticket that is dropped leaves work behind, and so does a job that panics. The client knows
-//!    whether it has work. From time to time, if it has work and no job [is out](Handoff::is_out),
-//!    it requests a job again.
+//!    whether it has work. From time to time, if it has work, it requests a job again.
 //! 5. An executor may run a job before `execute` returns. So a job must be submitted with no lock
 //!    held that it needs. On such an executor, a job that follows another one is nested in it. A
 //!    client that must bound the depth begins the ticket itself, and goes on in the same job.

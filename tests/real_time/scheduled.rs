@@ -282,3 +282,18 @@ fn a_scheduled_cache_under_use_keeps_its_books() {
     assert!(receiver.try_recv().is_err(), "announced twice");
     cache.audit();
 }
+
+/// The executor drops the job when the scheduler has come to rest. Nobody else uses the cache.
+#[test]
+fn a_job_that_was_dropped_is_submitted_again() {
+    let jobs = AtomicUsize::new(0);
+    let (cache, told) = scheduled(|builder| {
+        builder.executor(move |job: cortado::Job| {
+            if jobs.fetch_add(1, SeqCst) > 0 {
+                job();
+            }
+        })
+    });
+    cache.insert_with_ttl(7, 1, MILLI);
+    assert_eq!(next(&told), (7, Expired));
+}

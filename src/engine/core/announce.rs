@@ -151,9 +151,10 @@ impl Core {
         self.notices.exceeded_limit().is_some()
     }
 
-    /// Whether there is anything to deliver or to drop, and no job of the executor for it.
+    /// Whether there is anything to deliver or to drop, perhaps by a job of the executor that is
+    /// out.
     pub fn needs_delivery(&self) -> bool {
-        self.notices.has_work() && !self.notices.handoff.is_out()
+        self.notices.has_work()
     }
 
     /// Sets the cache on whose behalf others deliver.

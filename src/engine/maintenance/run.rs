@@ -214,7 +214,7 @@ impl Core {
             due = due.and_then(|delay| self.upkeep.come_back_in_real_time(delay));
         }
         let surplus = left.surplus.then_some(PASS_DELAY);
-        // An executor may have dropped the job.
+        // The executor may drop the job that is out, however late.
         let retry = self.needs_delivery().then_some(LONGEST_DELAY);
         // By real time: where the scheduler sleeps by a runtime's clock, paused time would run
         // away.

@@ -43,6 +43,7 @@ impl<K: Hash + Eq + Clone, V, S: BuildHasher> Engine<K, V, S> {
                 reloaded.unwrap_or(Err(NoValue::Absent)).map_err(Some)
             };
             timer.stop(&answer);
+            reloading.give_place_back();
             self.land_reload((node, reloading.read_at), answer, flight)
         });
         let made = self.end_reload(reloading, ended);
@@ -159,11 +160,6 @@ impl<K: Hash + Eq + Clone, V, S: BuildHasher> Engine<K, V, S> {
                 if is_over { (Ended::Done, None) } else { (Ended::Overtaken, None) }
             }
         }
-    }
-
-    /// Whether the entry has left the cache, perhaps by a clearing whose sweep has not reached it.
-    fn is_over(&self, node: &Handle<K, V>) -> bool {
-        node.meta().deadline() == GONE || self.core.hot.is_cleared(node.meta())
     }
 
     /// Whether another operation has taken the old node out: then nothing is left to reload.

@@ -136,7 +136,12 @@ where
             if let Some(engine) = engine.upgrade() {
                 // It waits for no other load, which brings a value, and would take this thread.
                 let now = Some(Instant::now());
-                drop(engine.load_after_miss_until(key.clone(), || load(&key), now));
+                let load = || {
+                    let loaded = load(&key);
+                    place.give_back();
+                    loaded
+                };
+                drop(engine.load_after_miss_until(key.clone(), load, now));
             }
             drop(place);
         }));

@@ -16,11 +16,16 @@ impl<K, V, S> Engine<K, V, S> {
         mark.is_some_and(|mark| mark.is_under_way() && mark.stale_from() <= self.core.ticker.now())
     }
 
+    /// Whether the entry has left the cache, perhaps by a clearing whose sweep has not reached it.
+    pub fn is_over(&self, node: &Handle<K, V>) -> bool {
+        node.meta().deadline() == GONE || self.core.hot.is_cleared(node.meta())
+    }
+
     /// Whether a caller goes on waiting for the reload of a node. It waits for no node that has
-    /// left the index, since such a node stays marked.
+    /// left the cache, since such a node stays marked.
     fn reload_goes_on(&self, node: &Handle<K, V>) -> bool {
         let mark = self.pool.raw().refresh(node.id());
-        mark.is_some_and(|mark| mark.is_under_way()) && node.meta().deadline() != GONE
+        mark.is_some_and(|mark| mark.is_under_way()) && !self.is_over(node)
     }
 
     /// Waits while the reload of a node is under way, until `deadline`. Not where no reload may

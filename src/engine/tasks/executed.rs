@@ -168,10 +168,12 @@ where
             let engine = engine.upgrade()?;
             let key = draft.key().clone();
             let mut unmade: Option<UnmadePlainly<K, V>> = Some(Unmade::Leading(flight, draft));
-            let made = pin!(Some(loader.load(&key)));
-            let loaded = engine.make_async(&mut unmade, made, identity).await;
-            drop(place);
-            Some(loaded)
+            let load = async {
+                let loaded = loader.load(&key).await;
+                place.iter().for_each(Place::give_back);
+                loaded
+            };
+            Some(engine.make_async(&mut unmade, pin!(Some(load)), identity).await)
         })
     }
 
@@ -192,8 +194,15 @@ where
         let again = keys.clone();
         let wanted: Vec<Wanted<K, V>> =
             as_task(|| keys.into_iter().map(|key| self.want(key)).collect());
-        if Missing::of(&wanted).positions().next().is_none() {
+        let missing = Missing::of(&wanted);
+        if missing.positions().next().is_none() {
             return (Ok(self.answers(wanted)), true);
+        }
+        for position in missing.positions() {
+            let Wanted::Missing(draft, _) = &wanted[position] else { continue };
+            // Nothing shows to the executor's task that it would wait for this one.
+            let (_, flight) = as_task(|| self.flight_of(draft.hash(), draft.key()));
+            flight.iter().for_each(|flight| flight.assert_not_own());
         }
         let (engine, stored) = (self.for_a_job(), Arc::clone(loader));
         let begins = self.begin_task(async move {

@@ -61,6 +61,7 @@ impl<K: Hash + Eq + Clone, V, S: BuildHasher> Engine<K, V, S> {
                 let timer = LoadTimer::start(&self.core);
                 let answer = exchange.ask(flight.token(), ()).await;
                 timer.stop(&answer);
+                reloading.give_place_back();
                 let of = (&node, reloading.read_at);
                 as_task(|| catch_user_panic(|| self.land_reload(of, answer, flight)))
             }

@@ -3,7 +3,7 @@
 
 use super::bench::{Bench, HARD, SOFT, Shared, bench};
 use crate::common::audited::{LoadingAudited, loading_audited};
-use crate::common::{HANG, SECOND, panic_of, watched};
+use crate::common::{HANG, SECOND, must_end, panic_of, watched};
 use cortado::{Cache, Job, LoadError, LoadLimits, ManualClock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -238,5 +238,20 @@ fn the_hard_limit_ends_the_wait_for_a_reload() {
         b.trigger();
         let limits = LoadLimits { soft: HANG, hard: Duration::ZERO };
         assert_eq!(b.cache.get_within(&7, limits), Ok(1));
+    });
+}
+
+/// Who waits for a reload may ask for the next one.
+#[test]
+fn a_reload_that_has_returned_takes_no_place() {
+    must_end(|| {
+        let builder =
+            Cache::builder().refresh_limit(1).executor(|job: Job| drop(thread::spawn(job)));
+        let cache = loading_audited(builder.build_with_loader(Shared::default()));
+        assert_eq!(cache.get(&7), Ok(1));
+        for value in 2..1_000 {
+            assert_eq!(cache.reload(&7), Ok(value));
+        }
+        settle(&cache);
     });
 }

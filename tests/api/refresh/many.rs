@@ -1,9 +1,11 @@
 //! Lifetimes and soft deadlines of values that are loaded by one call for many keys.
 
-use super::bench::{HARD, SOFT};
-use crate::common::SECOND;
+use super::bench::{HARD, SOFT, bench};
 use crate::common::audited::{audited, loading_audited};
-use cortado::{Cache, Clock, Expiration, Loaded, Loader};
+use crate::common::{SECOND, must_end};
+use cortado::{Cache, Clock, Expiration, Loaded, Loader, Reloaded};
+use std::sync::mpsc::channel;
+use std::thread;
 
 /// Makes what it is asked for, and the value 7 that nobody asked for: stale after a second.
 struct Generous;
@@ -46,4 +48,31 @@ fn without_refresh_an_unasked_pair_has_its_lifetime() {
     let cache = audited(Cache::<u32, u32>::builder().build());
     assert_eq!(cache.get_many_with([1], |_| [(1, 1), (7, 7)]), [Some(1)]);
     assert_eq!(cache.expires_in(&7), Expiration::Never);
+}
+
+/// Between the read and the load, the key gets a value whose reload begins.
+#[test]
+fn a_load_waits_for_no_reload_of_a_value_that_has_come() {
+    must_end(|| {
+        let b = bench(|builder| builder);
+        let ((begun, begins), (go, goes)) = (channel(), channel::<()>());
+        *b.upstream.1.lock().unwrap() = Some(Box::new(move || {
+            begun.send(()).unwrap();
+            assert!(goes.recv().is_err());
+        }));
+        b.plan(Ok(Reloaded::gone()));
+        thread::scope(|scope| {
+            let keys = [7, 8].into_iter().inspect(|&key| {
+                if key == 8 {
+                    b.cache.insert(7, 50);
+                    assert!(b.cache.refresh(&7));
+                    scope.spawn(|| b.jobs.run());
+                    begins.recv().unwrap();
+                }
+            });
+            assert_eq!(b.cache.get_many(keys), Ok(vec![Some(50), Some(1)]));
+            drop(go);
+        });
+        assert_eq!(b.cache.peek(&7).as_deref(), None);
+    });
 }

@@ -2,6 +2,7 @@
 
 use super::bench::{HARD, Jobs, SOFT, bench};
 use crate::common::audited::{loading_audited, tasks_loading_audited};
+use crate::common::must_end;
 use cortado::{Cache, Clock, Job, Loaded, Loader, Reloaded, future};
 use pollster::block_on;
 use std::hash::{Hash, Hasher};
@@ -257,4 +258,27 @@ fn what_a_late_job_drops_may_panic() {
     drop(cache);
     assert_eq!(jobs.len(), 1);
     jobs.run_one();
+}
+
+/// The sweep has not reached the entry when its reload ends.
+#[test]
+fn who_waits_for_the_reload_of_a_cleared_entry_goes_on() {
+    must_end(|| {
+        for others in [0, 3_000] {
+            let b = bench(|builder| builder);
+            b.cache.insert(7, 0);
+            b.cache.insert_many((1_000..1_000 + others).map(|key| (key, 0)));
+            b.cache.run_pending_tasks();
+            let cache = b.cache.cache().clone();
+            *b.upstream.1.lock().unwrap() = Some(Box::new(move || cache.invalidate_all()));
+            thread::scope(|scope| {
+                let waiting = scope.spawn(|| b.cache.reload(&7));
+                while !waiting.is_finished() {
+                    b.jobs.run();
+                    thread::yield_now();
+                }
+                assert!(waiting.join().unwrap().is_ok(), "{others}");
+            });
+        }
+    });
 }

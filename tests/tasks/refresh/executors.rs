@@ -7,10 +7,10 @@ use crate::common::noted::eventually;
 use crate::common::{must_end, panic_of};
 use crate::hand::{Boxed, Task, at_once};
 use cortado::future::Cache;
-use cortado::{Clock, Job, Loaded};
+use cortado::{Clock, Execute, Job, Loaded};
 use std::future::pending;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Runtime};
 
@@ -239,4 +239,48 @@ fn a_thread_that_waits_inside_of_a_job_for_what_goes_on_below_panics() {
         let waits = panic_of(|| at_once(itself.get().unwrap().get(&1)));
         assert!(waits.contains("waits for its own key"), "{waits}");
     });
+}
+
+/// A call that would wait in a job of its own.
+#[test]
+fn a_loader_that_awaits_many_keys_with_its_own_panics() {
+    must_end(|| {
+        let itself = Arc::new(OnceLock::<TasksLoadingAudited<u32, u32, ()>>::new());
+        let own = Arc::clone(&itself);
+        let builder = Cache::builder().executor(|job: Job| job());
+        let cache = tasks_loading_audited(builder.build_with_loader(move |key: u32| {
+            let own = Arc::clone(&own);
+            async move {
+                own.get().unwrap().get_many([8, key]).await.unwrap();
+                Ok(Loaded::new(key))
+            }
+        }));
+        let _ = itself.set(cache);
+        let waits = panic_of(|| at_once(itself.get().unwrap().get(&1)));
+        assert!(waits.contains("waits for its own key"), "{waits}");
+    });
+}
+
+/// An executor with a queue of its own, which nothing empties.
+struct Queue(Mutex<Vec<Job>>, #[expect(dead_code, reason = "it is counted")] Arc<()>);
+
+impl Execute for Queue {
+    fn execute(&self, job: Job) {
+        self.0.lock().unwrap().push(job);
+    }
+}
+
+#[test]
+fn what_waits_in_a_queue_of_the_executors_keeps_no_executor() {
+    let (queue, loader) = (Arc::new(()), Arc::new(()));
+    let captured = Arc::clone(&loader);
+    let builder = Cache::builder().executor(Queue(Mutex::default(), Arc::clone(&queue)));
+    let cache = tasks_loading_audited(builder.build_with_loader(move |key: u32| {
+        let _captured = Arc::clone(&captured);
+        async move { Ok::<_, ()>(Loaded::new(key)) }
+    }));
+    at_once(cache.insert(7, 1));
+    assert!(cache.refresh(&7));
+    drop(cache);
+    assert_eq!((Arc::strong_count(&queue), Arc::strong_count(&loader)), (1, 1));
 }
