@@ -11,7 +11,7 @@ use crate::flight::board::spread;
 use crate::flight::cell::HasCell;
 use crate::loaded::{Absent, Loaded, LoadedMany, NoValue, Reason};
 use crate::pool::OwnedDraft;
-use crate::primitives::{Arc, plain, seeded};
+use crate::primitives::{Arc, plain};
 use hashbrown::HashTable;
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hash};
@@ -102,9 +102,6 @@ impl OwnLoads {
 
 impl Drop for OwnLoads {
     fn drop(&mut self) {
-        if seeded("ended-loads-give-their-tokens-away") {
-            self.0.reverse();
-        }
         while self.0.pop().is_some() {}
     }
 }

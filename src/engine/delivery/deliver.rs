@@ -33,7 +33,7 @@ where
             }
             core.notices.ask_for_more();
             match running.finish() {
-                None => return core.trim_soon(),
+                None => return,
                 // Submitted again, so that jobs of other caches come first. A runtime that has
                 // ended drops the job.
                 Some(ticket) if core.notices.executor.is_shared() => {

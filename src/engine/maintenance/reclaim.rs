@@ -9,7 +9,7 @@ use super::budget::By;
 use super::pass::Pass;
 use super::run::GRACE_CHECK_DELAY;
 use crate::clock::Timestamp;
-use crate::engine::core::{Core, Dead, Maintenance, PASS_DELAY};
+use crate::engine::core::{Core, Dead, Maintenance};
 use crate::epoch::{Grace, next_grace};
 use crate::links::NodeId;
 use crate::node::{Meta, state};
@@ -111,14 +111,6 @@ impl Core {
     /// Passes give the surplus of now back in as many calls of [`trim`](Self::trim), or fewer.
     pub fn most_trims(&self) -> usize {
         self.pool.most_trims(TRIM)
-    }
-
-    /// Asks the scheduler, if the cache has one, to give back memory of the nodes that a job has
-    /// freed: they became free after the pass that took them out.
-    pub fn trim_soon(&self) {
-        if self.upkeep.scheduled && self.has_surplus() && !seeded("jobs-leave-their-surplus") {
-            self.upkeep.wake_within(PASS_DELAY);
-        }
     }
 
     /// Whether nodes, or what the index has retired, wait for a grace period, or for a pass after
