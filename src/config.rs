@@ -337,8 +337,8 @@ impl Executor {
         match self {
             Self::Workers => drop(work),
             Self::Own(executor) => {
-                // Weak, since a queue of the executor's may hold the task. One that has begun keeps
-                // the cache, and so the executor.
+                // Weak, because the executor's queue may hold the task. A task that has begun keeps
+                // the cache, and the cache keeps the executor.
                 let executor = Arc::downgrade(executor);
                 spawn(work, Box::new(move |job| _ = executor.upgrade().map(|it| it.execute(job))));
             }

@@ -230,9 +230,9 @@ impl<K, V, C> Builder<K, V, C> {
     ///
     /// Each job goes to the runtime of the thread that causes it. Outside of any runtime it goes to
     /// the one in which this method was called, if there was one, and is dropped if that has ended.
-    /// So a cache in a `static` works in each test's runtime. A load goes on where it has begun: if
-    /// nobody drives that runtime any more, as a `current_thread` one outside of its `block_on`,
-    /// the load stands still, and whoever waits for it waits.
+    /// So a cache in a `static` works in each test's runtime. A load stays in the runtime that
+    /// began it. If nothing drives that runtime (a `current_thread` runtime outside of
+    /// `block_on`), the load makes no progress, and the calls that wait for it go on waiting.
     ///
     /// ```
     /// use cortado::{Loaded, future::Cache};

@@ -170,10 +170,10 @@ where
     ///
     /// It runs on the executor ([where](crate::Builder::refresh_after_write)), and this call does
     /// not wait for it. Readers get the old value meanwhile. It is no read of the entry. A failure
-    /// leaves the old value, and is counted. A load that waits for the executor does not begin if
-    /// the key has got a value, or another load or a computation, by then; until it begins, another
-    /// call may start one as well. Inside user code, and under a view, a reload is left to a
-    /// later operation; a load is not, nor does a limit of notifications hold it back.
+    /// leaves the old value, and is counted. Until the executor runs a load, another call may start
+    /// one as well. The load is skipped if the key then has a value, another load or a computation.
+    /// Inside user code, and under a view, a later operation hands a reload to the executor. A load
+    /// goes there at once, and no limit of notifications holds it back.
     ///
     /// # Panics
     /// Inside a callback about this key. If the executor panics when it gets a load.

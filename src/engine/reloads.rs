@@ -113,8 +113,8 @@ pub struct Place {
 }
 
 impl Place {
-    /// Gives the place back: the loader has returned. Who is woken by what the loader has made may
-    /// begin the next reload.
+    /// Gives the place back when the loader has returned, before the commit wakes the callers that
+    /// wait: they may begin the next reload.
     pub fn give_back(&self) {
         if !self.is_given_back.swap(true, Relaxed) {
             self.places.taken.fetch_sub(1, Relaxed);
@@ -298,7 +298,7 @@ impl Reloads {
 }
 
 impl Reloading {
-    /// The loader has returned.
+    /// [Gives the place back](Place::give_back).
     pub fn give_place_back(&self) {
         self.place.iter().for_each(Place::give_back);
     }

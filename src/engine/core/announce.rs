@@ -151,8 +151,7 @@ impl Core {
         self.notices.exceeded_limit().is_some()
     }
 
-    /// Whether there is anything to deliver or to drop, perhaps by a job of the executor that is
-    /// out.
+    /// Whether there is anything to deliver or to drop. A job of the executor may be about to.
     pub fn needs_delivery(&self) -> bool {
         self.notices.has_work()
     }

@@ -206,7 +206,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
                 }
                 (_, Some(other)) if self.core.dismiss_overtaken(hash, &other, OnLoad::Wait) => {}
                 (_, Some(other)) => {
-                    // The entry has come since this call has missed it.
+                    // The key got this entry after the call had missed it.
                     if other.kind() == FlightKind::Reload
                         && let Some(entry) = self.peek_entry(hash, key)
                         && !self.is_replaced(&entry, replaces)

@@ -214,8 +214,8 @@ impl Core {
             due = due.and_then(|delay| self.upkeep.come_back_in_real_time(delay));
         }
         let surplus = left.surplus.then_some(PASS_DELAY);
-        // The executor may drop the job that is out, however late. If not, it frees nodes, of which
-        // the next pass gives some back.
+        // The executor may drop the submitted job at any time. If the job runs, it frees nodes, and
+        // the next pass gives their memory back.
         let retry = self.needs_delivery().then_some(LONGEST_DELAY);
         // By real time: where the scheduler sleeps by a runtime's clock, paused time would run
         // away.

@@ -134,7 +134,8 @@ where
             // Nothing holds the job back: its thread may be the one that receives.
             let _mark = ReentrancyMark::push(Frame::Task);
             if let Some(engine) = engine.upgrade() {
-                // It waits for no other load, which brings a value, and would take this thread.
+                // The job does not wait for another load: that would block a thread of the
+                // executor, and the other load brings a value as well.
                 let now = Some(Instant::now());
                 let load = || {
                     let loaded = load(&key);

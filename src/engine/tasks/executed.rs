@@ -200,7 +200,7 @@ where
         }
         for position in missing.positions() {
             let Wanted::Missing(draft, _) = &wanted[position] else { continue };
-            // Nothing shows to the executor's task that it would wait for this one.
+            // The executor's task cannot see this task's flights on its stack.
             let (_, flight) = as_task(|| self.flight_of(draft.hash(), draft.key()));
             flight.iter().for_each(|flight| flight.assert_not_own());
         }

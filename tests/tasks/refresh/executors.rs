@@ -217,27 +217,33 @@ fn a_call_goes_on_waiting_if_a_value_came_and_went() {
     });
 }
 
+type Itself = Arc<OnceLock<TasksLoadingAudited<u32, u32, ()>>>;
+
+/// Loads key 1 by a loader that uses its cache, where jobs run at once.
+fn assert_waits_for_itself<F>(load: impl Fn(Itself, u32) -> F + Send + Sync + 'static)
+where
+    F: Future<Output = Result<Loaded<u32>, ()>> + Send + 'static,
+{
+    let itself = Itself::default();
+    let own = Arc::clone(&itself);
+    let builder = Cache::builder().executor(|job: Job| job());
+    let load = move |key: u32| load(Arc::clone(&own), key);
+    let _ = itself.set(tasks_loading_audited(builder.build_with_loader(load)));
+    let waits = panic_of(|| at_once(itself.get().unwrap().get(&1)));
+    assert!(waits.contains("waits for its own key"), "{waits}");
+}
+
 /// The inner wait blocks the thread on which the outer load would go on.
 #[test]
 fn a_thread_that_waits_inside_of_a_job_for_what_goes_on_below_panics() {
     must_end(|| {
-        let itself = Arc::new(OnceLock::<TasksLoadingAudited<u32, u32, ()>>::new());
-        let own = Arc::clone(&itself);
-        let builder = Cache::builder().executor(|job: Job| job());
-        let cache = tasks_loading_audited(builder.build_with_loader(move |key: u32| {
-            let own = Arc::clone(&own);
-            async move {
-                let cache = own.get().unwrap();
-                match key {
-                    1 => cache.get(&2).await.map(Loaded::new),
-                    _ => Ok(Loaded::new(cache.cache().sync().get_with(1, || 7))),
-                }
-                .map_err(|_| ())
+        assert_waits_for_itself(|own, key| async move {
+            let cache = own.get().unwrap();
+            match key {
+                1 => cache.get(&2).await.map(Loaded::new).map_err(|_| ()),
+                _ => Ok(Loaded::new(cache.cache().sync().get_with(1, || 7))),
             }
-        }));
-        let _ = itself.set(cache);
-        let waits = panic_of(|| at_once(itself.get().unwrap().get(&1)));
-        assert!(waits.contains("waits for its own key"), "{waits}");
+        });
     });
 }
 
@@ -245,19 +251,9 @@ fn a_thread_that_waits_inside_of_a_job_for_what_goes_on_below_panics() {
 #[test]
 fn a_loader_that_awaits_many_keys_with_its_own_panics() {
     must_end(|| {
-        let itself = Arc::new(OnceLock::<TasksLoadingAudited<u32, u32, ()>>::new());
-        let own = Arc::clone(&itself);
-        let builder = Cache::builder().executor(|job: Job| job());
-        let cache = tasks_loading_audited(builder.build_with_loader(move |key: u32| {
-            let own = Arc::clone(&own);
-            async move {
-                own.get().unwrap().get_many([8, key]).await.unwrap();
-                Ok(Loaded::new(key))
-            }
-        }));
-        let _ = itself.set(cache);
-        let waits = panic_of(|| at_once(itself.get().unwrap().get(&1)));
-        assert!(waits.contains("waits for its own key"), "{waits}");
+        assert_waits_for_itself(|own, key| async move {
+            own.get().unwrap().get_many([8, key]).await.map(|_| Loaded::new(key)).map_err(|_| ())
+        });
     });
 }
 
