@@ -116,6 +116,12 @@ impl Sketch {
         Self { blocks, seed, counts: 0, sweep: None }
     }
 
+    /// Puts a sketch of the smallest size, without counts, in the place of this one.
+    pub fn replace_by_empty(&mut self) -> Self {
+        let empty = Self::new(self.seed);
+        std::mem::replace(self, empty)
+    }
+
     /// The size of all counters in bytes.
     pub fn bytes(&self) -> usize {
         self.blocks.count() * size_of::<[u64; 8]>()

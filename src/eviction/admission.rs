@@ -1,5 +1,4 @@
-//! Admission: the duel of a window candidate against a main victim, and the second chance of a
-//! rejected key that comes back.
+//! Admission: the duel of a window candidate against a main victim.
 
 use crate::sketch::Sketch;
 use crate::sketch::blocks::Spread;
@@ -14,7 +13,7 @@ const WARM_CHANCE: u64 = 128;
 #[derive(Debug)]
 pub struct Admission {
     /// It counts the requests. Its spread of a hash identifies a key here and in the memory of
-    /// rejections.
+    /// leavers.
     pub sketch: Sketch,
     /// The state of a splitmix64 generator. The same seed gives the same rolls.
     dice: u64,
@@ -35,26 +34,8 @@ impl Admission {
     #[inline]
     pub fn admits(&mut self, candidate: Spread, victim: Spread) -> bool {
         let frequency = self.sketch.frequency(candidate);
-        frequency > self.sketch.frequency(victim) || (frequency >= WARM && self.one_in(WARM_CHANCE))
-    }
-
-    /// Whether a newcomer that was rejected recently may go to the main region at once. `victim` is
-    /// the next node to leave that region. The newcomer may if its frequency is higher than the
-    /// victim's, and otherwise with a chance of one in `chance`. If it always could, loops a little
-    /// longer than the cache would lose 2 to 3 points of hit ratio.
-    #[inline]
-    pub fn recalls(&mut self, newcomer: Spread, victim: Option<Spread>, chance: u64) -> bool {
-        victim.is_none_or(|victim| self.sketch.frequency(newcomer) > self.sketch.frequency(victim))
-            || self.one_in(chance)
-    }
-
-    /// A random number.
-    pub fn roll(&mut self) -> u64 {
-        roll(&mut self.dice)
-    }
-
-    fn one_in(&mut self, chances: u64) -> bool {
-        self.roll().is_multiple_of(chances)
+        frequency > self.sketch.frequency(victim)
+            || (frequency >= WARM && roll(&mut self.dice).is_multiple_of(WARM_CHANCE))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The frequency sketch: never too low, rarely too high, halved in time, resized without
 //! forgetting.
 
-use crate::sample::memory;
+use crate::heap::memory;
 use crate::store::{Random, hash};
 use cortado::internals::sketch::{MAX_FREQUENCY, PERIOD, SWEEP, Sketch};
 use proptest::prelude::*;

@@ -224,6 +224,10 @@ impl Sim {
         self.hits as f64 / self.requests as f64 * 100.0
     }
 
+    pub fn keys(&self) -> Vec<u64> {
+        self.ids.keys().copied().collect()
+    }
+
     pub fn contains(&self, key: u64) -> bool {
         self.ids.contains_key(&key)
     }

@@ -92,6 +92,9 @@ fn run(options: &Options) -> Result<()> {
         println!("{}", report::cases(&scores, options));
     }
     println!("{}", report::summary(&scores, options));
+    if options.runs > 1 {
+        println!("{}", report::spreads(&scores, options));
+    }
     if let Some(path) = &options.csv {
         scores.write(path)?;
     }

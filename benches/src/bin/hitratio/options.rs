@@ -29,6 +29,9 @@ pub struct Options {
     pub least: u64,
     #[arg(long, value_enum, default_value = "entries")]
     pub mode: Mode,
+    /// In the mode `bytes`: weights of 1 to 100, by a hash of the key, in place of the trace's.
+    #[arg(long)]
+    pub hashed_weights: bool,
     /// What to run: `all`, or names out of the table that `all` prints. `simulated` and `lru` are
     /// the policy alone, without a cache around it.
     #[arg(long, value_delimiter = ',', default_values_t = ["all".to_owned()])]

@@ -16,6 +16,8 @@ pub struct Ratios {
     pub objects: f64,
     /// The same, each look-up counting by its weight.
     pub bytes: f64,
+    /// How far the replays of a case differ: the most hits among look-ups, less the fewest.
+    pub spread: f64,
 }
 
 /// What was looked up and found.
@@ -47,6 +49,7 @@ impl Tally {
         Ratios {
             objects: self.hits as f64 / self.lookups.max(1) as f64,
             bytes: self.hit_bytes as f64 / self.bytes.max(1) as f64,
+            spread: 0.0,
         }
     }
 }
@@ -54,11 +57,14 @@ impl Tally {
 /// The mean of as many replays as the options say.
 pub fn mean(options: &Options, trace: &Trace, cache: &str, capacity: u64) -> Result<Ratios> {
     let mut sum = Ratios::default();
+    let [mut fewest, mut most] = [f64::INFINITY, 0.0];
     for seed in 0..options.runs {
         let ratios = once(options, trace, cache, capacity, seed)?.ratios();
         sum.objects += ratios.objects / options.runs as f64;
         sum.bytes += ratios.bytes / options.runs as f64;
+        [fewest, most] = [ratios.objects.min(fewest), ratios.objects.max(most)];
     }
+    sum.spread = (most - fewest).max(0.0);
     Ok(sum)
 }
 

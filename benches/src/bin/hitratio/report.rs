@@ -82,3 +82,27 @@ fn row(scores: &Scores, options: &Options, policy: &str) -> Option<(f64, Vec<Str
     row.push(format!("{} at {}", worst.trace, worst.capacity));
     Some((mean(None), row))
 }
+
+/// How far the replays of a case differ by their seeds, in points.
+pub fn spreads(scores: &Scores, options: &Options) -> Table {
+    let header = ["spread of runs", "median", "90th percentile", "largest", "in"];
+    let mut table = table(header.map(str::to_owned).to_vec());
+    for cache in options.caches() {
+        let spread =
+            |case| scores.measured(case, cache).map(|ratios| (ratios.spread * 100.0, case));
+        let mut spreads: Vec<(f64, &Case)> = scores.cases.iter().filter_map(spread).collect();
+        spreads.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+        let Some((largest, place)) = spreads.last() else { continue };
+        let quantile =
+            |share: usize| format!("{:.2}", spreads[(spreads.len() - 1) * share / 100].0);
+        let place = format!("{} at {}", place.trace, place.capacity);
+        table.add_row([
+            cache.to_owned(),
+            quantile(50),
+            quantile(90),
+            format!("{largest:.2}"),
+            place,
+        ]);
+    }
+    table
+}

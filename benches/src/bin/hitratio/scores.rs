@@ -111,7 +111,7 @@ impl Scores {
         for case in &self.cases {
             for (name, ratios) in self.measured.get(case).into_iter().flatten() {
                 let Case { trace, capacity } = case;
-                let Ratios { objects, bytes } = ratios;
+                let Ratios { objects, bytes, .. } = ratios;
                 writeln!(text, "{trace},{capacity},{name},{objects:.6},{bytes:.6}")?;
             }
         }

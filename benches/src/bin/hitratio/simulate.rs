@@ -14,6 +14,8 @@ use cortado::internals::policy::{Policy, PolicyNode, PolicyStore, Region};
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
 
+/// No reads are recorded while more than such a part of the capacity is free.
+const FREE_SHARE: u64 = 8;
 /// Read records that wait for a pass.
 const READS: usize = 32;
 /// Writes that wait for a pass: such a part of the capacity, but no more than [`MOST_WRITES`].
@@ -127,6 +129,10 @@ impl Simulation {
     }
 
     fn read(&mut self, id: NodeId) {
+        let free = self.policy.max_weight().saturating_sub(self.policy.weight());
+        if self.era_share > 0 && free > self.policy.max_weight() / FREE_SHARE {
+            return;
+        }
         let node = &mut self.store.0[id.index()];
         if self.era_share == 0 || node.record_period != self.record_period {
             node.record_period = self.record_period;

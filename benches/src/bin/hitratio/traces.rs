@@ -50,18 +50,18 @@ impl Trace {
         if let Some(cluster) = workload::cluster(name) {
             let requests = options.requests.unwrap_or(MADE);
             let made = Workload::new(cluster, requests, cluster.span(), SEED)?;
-            return Ok(Self::new(name, options.mode, made.take(usize::try_from(requests)?)));
+            return Ok(Self::new(name, options, made.take(usize::try_from(requests)?)));
         }
         let file = File::open(name).with_context(|| format!("cannot open {name}"))?;
         let records = Records::open(name, BufReader::new(file))?;
         let requests = records.take(limit).collect::<Result<Vec<_>, _>>()?;
         ensure!(!requests.is_empty(), "{name}: no requests");
         let short = name.rsplit('/').next().unwrap_or(name);
-        Ok(Self::new(short.split('.').next().unwrap_or(short), options.mode, requests.into_iter()))
+        Ok(Self::new(short.split('.').next().unwrap_or(short), options, requests.into_iter()))
     }
 
-    fn new(name: &str, mode: Mode, requests: impl Iterator<Item = Request>) -> Self {
-        Self::of(name, requests.map(|request| Access::new(&request, mode)).collect())
+    fn new(name: &str, options: &Options, requests: impl Iterator<Item = Request>) -> Self {
+        Self::of(name, requests.map(|request| Access::new(&request, options)).collect())
     }
 
     /// All of them at once: the next request is that of the trace which has come least far.
@@ -121,9 +121,17 @@ impl Trace {
 }
 
 impl Access {
-    fn new(request: &Request, mode: Mode) -> Self {
+    fn new(request: &Request, options: &Options) -> Self {
         let ms = |time: Duration| time.as_millis() as u64;
-        let weight = if mode == Mode::Bytes { request.weight } else { None };
+        let mode = options.mode;
+        let weight = match mode {
+            // The upper bits, which are mixed best.
+            Mode::Bytes if options.hashed_weights => {
+                Some(1 + (request.key.wrapping_mul(MIX) >> 40) as u32 % 100)
+            }
+            Mode::Bytes => request.weight,
+            _ => None,
+        };
         Self {
             key: request.key,
             at: request.at.map_or(0, ms),

@@ -6,13 +6,13 @@ use cortado::internals::links::NodeId;
 use cortado::internals::policy::{Policy, PolicyStore, Region};
 use std::collections::BTreeMap;
 
-/// A line remembers so many, one for each entry of a cache that has fewer, and there is one for so
-/// many entries (`src/policy/ghost.rs`).
-const PLACES: usize = 31;
-const ENTRIES_PER_LINE: u64 = 36;
+/// A line remembers so many, one for every four entries of a cache that has fewer, and there is one
+/// line for so many entries (`src/eviction/memory.rs`).
+const PLACES: usize = 15;
+const ENTRIES_PER_LINE: u64 = 62;
 
-/// A policy whose window is of one entry, full of residents that are asked for more often than any
-/// newcomer.
+/// A policy whose window is of one entry at first, full of residents that are asked for more often
+/// than any newcomer.
 struct Full {
     store: Store,
     policy: Policy,
@@ -64,8 +64,8 @@ impl Full {
         self.held.remove(&id);
     }
 
-    /// Empties the cache: who is known then comes in as protected, whatever the counts, and all
-    /// others come into the window.
+    /// Empties the cache: who is known then comes into the main region, and all others come into
+    /// the window.
     fn empty(&mut self) {
         let ids: Vec<NodeId> = self.held.keys().copied().collect();
         ids.into_iter().for_each(|id| self.remove(id));
@@ -80,21 +80,21 @@ impl Full {
             assert!(self.policy.len() > 0);
             let region = self.store.region(id);
             self.remove(id);
-            assert!([Region::Protected, Region::Window].contains(&region));
-            region == Region::Protected
+            assert!([Region::Probation, Region::Window].contains(&region));
+            region == Region::Probation
         });
         known.collect()
     }
 }
 
-/// A line remembers its last 31, or as many as there are entries; each is forgotten when it has
-/// come back, and none for another's sake.
+/// A line remembers its last 15, or a quarter as many as there are entries; each is forgotten when
+/// it has come back, and none for another's sake.
 #[test]
 fn the_last_to_be_turned_away_are_known() {
-    for capacity in [4, 29, 30, 31, ENTRIES_PER_LINE - 1] {
+    for capacity in [3, 7, 29, 58, 59, ENTRIES_PER_LINE - 1] {
         // While a newcomer is judged, there is one more.
-        let places = PLACES.min(capacity as usize + 1);
-        for count in [1, places - 1, places, places + 1, 2 * places + 3] {
+        let places = PLACES.min((capacity as usize + 1) / 4);
+        for count in [1, places.max(2) - 1, places, places + 1, 2 * places + 3] {
             let mut full = Full::new(capacity, capacity);
             let gone = full.turn_away(1_000..1_000 + count as u64);
             assert_eq!(gone[1..], (1_000..1_000 + count as u64 - 1).collect::<Vec<u64>>());

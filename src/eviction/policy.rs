@@ -1,0 +1,344 @@
+//! The policy's interface, and what it consists of. `queues` has the rest of it.
+
+use super::admission::Admission;
+use super::aside::Aside;
+use super::memory::Memory;
+use super::order;
+use super::regions::{End, Regions};
+use super::store::{PolicyNode, PolicyStore, Region};
+use super::targets::Targets;
+use crate::hash::Hash32;
+use crate::links::NodeId;
+use crate::macros::ensure;
+
+/// The sketch grows from this many entries on, or when the cache is half full. Before that, no duel
+/// is near, and the smallest sketch is enough.
+const SKETCHED_ENTRIES: usize = 24;
+
+/// The eviction policy; see the [module](super).
+#[derive(Debug)]
+pub struct Policy {
+    pub(super) kind: Kind,
+    pub(super) regions: Regions,
+    pub(super) targets: Targets,
+    pub(super) admission: Admission,
+    pub(super) memory: Memory,
+    pub(super) duel: Duel,
+    /// Whether the sketch grows with the entries.
+    has_grown: bool,
+    /// The node that was written last. A policy that rejects nothing evicts it after all others.
+    pub(super) newest: NodeId,
+}
+
+/// Whether newcomers may be rejected, and where victims come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Candidates duel, and a node that is heavier than the window's target duels at once.
+    TinyLfu,
+    /// There are no duels, and a hit in the window counts for as much as one in probation.
+    SegmentedLru,
+    /// The window is all there is.
+    Lru,
+}
+
+/// The candidate that has won duels but not yet enough room. There may be none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Duel {
+    /// The hash of its key, not its id: after an eviction, the id may name another key's node.
+    pub candidate: Hash32,
+    /// The weight that it has won.
+    pub won: u64,
+}
+
+impl Policy {
+    /// Creates a policy that keeps the weight within `max_weight`, whose window finds its size by
+    /// itself.
+    pub fn new(max_weight: u64, seed: u64) -> Self {
+        Self::of_kind(Kind::TinyLfu, Targets::new(max_weight, None), seed)
+    }
+
+    /// Creates a policy whose window is a fixed share of `max_weight`. A share of 1.0 is plain LRU,
+    /// which never rejects a newcomer.
+    pub fn with_fixed_window(max_weight: u64, seed: u64, share: f64) -> Self {
+        let kind = if share < 1.0 { Kind::TinyLfu } else { Kind::Lru };
+        Self::of_kind(kind, Targets::new(max_weight, Some(share)), seed)
+    }
+
+    /// Creates a policy that never rejects a newcomer: a segmented LRU.
+    pub fn segmented_lru(max_weight: u64, seed: u64) -> Self {
+        Self::of_kind(Kind::SegmentedLru, Targets::new(max_weight, Some(0.02)), seed)
+    }
+
+    fn of_kind(kind: Kind, targets: Targets, seed: u64) -> Self {
+        Self {
+            kind,
+            regions: Regions::default(),
+            targets,
+            admission: Admission::new(seed),
+            memory: Memory::new(),
+            duel: Duel::default(),
+            has_grown: false,
+            newest: NodeId::NONE,
+        }
+    }
+
+    /// Whether an update counts as a use however short the time since the last use. That is so
+    /// where no newcomer is rejected: the order of the last uses decides, and what was just written
+    /// must not go first.
+    #[inline]
+    pub fn counts_every_update(&self) -> bool {
+        self.kind != Kind::TinyLfu
+    }
+
+    /// The weight of all nodes in the policy.
+    pub fn weight(&self) -> u64 {
+        self.regions.weight()
+    }
+
+    /// The number of nodes in the policy, including nodes of weight 0.
+    pub fn len(&self) -> usize {
+        self.regions.len()
+    }
+
+    pub fn max_weight(&self) -> u64 {
+        self.targets.max
+    }
+
+    /// The present target weight of the window. For tests.
+    pub fn window_target(&self) -> u64 {
+        self.targets.window
+    }
+
+    /// The estimated number of recent requests for a key, at most 15. For tests.
+    pub fn frequency(&self, hash: Hash32) -> u8 {
+        self.admission.sketch.frequency(self.admission.sketch.spread(hash))
+    }
+
+    /// Changes the maximum weight. If the weight is over it now, [`Policy::take_victim`] returns
+    /// the nodes to evict.
+    pub fn set_max_weight(&mut self, max_weight: u64) {
+        self.targets.set_max(max_weight);
+    }
+
+    /// Adds a new node. This counts as a request that missed. The caller passes the node that the
+    /// store would return.
+    pub fn add<S: PolicyStore>(&mut self, store: &S, node: (NodeId, S::Node<'_>)) {
+        let hash = node.1.hash();
+        let spread = self.admission.sketch.spread(hash);
+        self.admission.sketch.increment(spread);
+        self.arrive(store, node, spread);
+        self.fit();
+        if !self.has_grown {
+            self.grow_from_now_on(store);
+        }
+    }
+
+    /// Puts `new`, an update of the same key, in the place of `old`, and counts a request that hit.
+    /// If `old` is not in the policy, adds `new` as a new node. If `old` is set aside, this
+    /// counts as a hit in the region that victims come from.
+    pub fn replace(&mut self, store: &impl PolicyStore, old: NodeId, new: NodeId) {
+        self.newest = new;
+        match self.regions.remove(store, store.node(old)) {
+            Region::None if self.regions.aside.remove(store, store.node(old)) => {
+                self.hit(store, (new, store.node(new)), self.region_of_victims());
+            }
+            Region::None => self.add(store, (new, store.node(new))),
+            region => self.hit(store, (new, store.node(new)), region),
+        }
+    }
+
+    /// Puts `new`, an update of the same key, in the place of `old`, without counting a request.
+    /// Returns false, and does nothing, if `old` is not in the policy or if the two nodes differ in
+    /// weight. The caller passes the nodes that the store would return.
+    #[inline]
+    pub fn replace_uncounted<S: PolicyStore>(
+        &mut self,
+        store: &S,
+        old: S::Node<'_>,
+        (new, node): (NodeId, S::Node<'_>),
+    ) -> bool {
+        old.weight() == node.weight() && self.regions.replace(store, old, (new, node))
+    }
+
+    /// Puts `new`, which a reload has made, in the place of `old`, without counting a request. If
+    /// exactly one of the two has weight 0, `new` goes to the front of the list for new nodes of
+    /// its kind. If `old` is in no region, this is [`replace`](Self::replace), which counts.
+    pub fn replace_reloaded(&mut self, store: &impl PolicyStore, old: NodeId, new: NodeId) {
+        let (from, to) = (store.node(old), store.node(new));
+        if self.newest == old {
+            self.newest = new;
+        }
+        if self.replace_uncounted(store, from, (new, to)) {
+            return;
+        }
+        let regions = &mut self.regions;
+        if from.weight() > 0 && to.weight() > 0 && regions.replace_reweighed(store, from, (new, to))
+        {
+            return;
+        }
+        match regions.remove(store, from) {
+            Region::None => self.replace(store, old, new),
+            _ if to.weight() == 0 => {
+                regions.insert(store, (new, to), Region::Weightless, End::Front);
+            }
+            Region::Weightless => regions.insert(store, (new, to), Region::Window, End::Front),
+            region => regions.insert(store, (new, to), region, End::Front),
+        }
+    }
+
+    /// Prefetches the frequency counters and the memory of a key that is about to be added or
+    /// evicted.
+    #[inline]
+    pub fn prefetch(&self, hash: Hash32) {
+        let spread = self.admission.sketch.spread(hash);
+        self.admission.sketch.prefetch(spread);
+        self.memory.prefetch(spread);
+    }
+
+    /// Prefetches the frequency counters of a key that is about to be counted.
+    #[inline]
+    pub fn prefetch_frequency(&self, hash: Hash32) {
+        self.admission.sketch.prefetch(self.admission.sketch.spread(hash));
+    }
+
+    /// The next candidate and the next victim of the main region.
+    #[inline]
+    pub fn next_contenders(&self) -> [Option<NodeId>; 2] {
+        [self.regions.of(Region::Window).list.back(), self.regions.main_victim()]
+    }
+
+    /// Records a hit. All hits since the node's last record, however many, count as one request. A
+    /// node that is set aside, or not in the policy, is ignored.
+    pub fn record_hit(&mut self, store: &impl PolicyStore, id: NodeId) {
+        let node = store.node(id);
+        match self.regions.remove(store, node) {
+            Region::None => {}
+            region => self.hit(store, (id, node), region),
+        }
+    }
+
+    /// Removes a node, if it is in the policy.
+    #[inline]
+    pub fn remove<S: PolicyStore>(&mut self, store: &S, node: S::Node<'_>) {
+        // A victim that was taken is in the policy no more.
+        if node.region() != Region::None || Aside::holds(node.links()) {
+            self.remove_held(store, node);
+        }
+    }
+
+    fn remove_held<S: PolicyStore>(&mut self, store: &S, node: S::Node<'_>) {
+        if self.regions.remove(store, node) != Region::None
+            || self.regions.aside.remove(store, node)
+        {
+            self.fit();
+        }
+    }
+
+    /// If the weight is over the maximum, removes a node from the policy and returns it: the caller
+    /// must evict it.
+    pub fn take_victim(&mut self, store: &impl PolicyStore) -> Option<NodeId> {
+        self.rebalance(store);
+        if self.weight() <= self.max_weight() {
+            return None;
+        }
+        let id = self.loser(store)?;
+        self.regions.remove(store, store.node(id));
+        self.fit();
+        Some(id)
+    }
+
+    /// Takes back a victim that cannot be evicted now, and puts it where it is the last to be
+    /// chosen.
+    ///
+    /// The caller must bound its attempts: if no node can be evicted, `take_victim` returns all of
+    /// them in turn. (A segmented LRU may choose the node before those of the window, and before
+    /// the one that was written last.)
+    pub fn readmit(&mut self, store: &impl PolicyStore, id: NodeId) {
+        self.put_last(store, id);
+        self.fit();
+    }
+
+    /// Takes back a victim that cannot be evicted until [`restore`](Self::restore) is called. Until
+    /// then it counts, and `take_victim` does not return it.
+    pub fn set_aside(&mut self, store: &impl PolicyStore, id: NodeId) {
+        self.regions.aside.insert(store, id);
+        self.fit();
+    }
+
+    /// [Readmits](Self::readmit) a node, if it is set aside.
+    pub fn restore(&mut self, store: &impl PolicyStore, id: NodeId) {
+        if self.regions.aside.remove(store, store.node(id)) {
+            self.readmit(store, id);
+        }
+    }
+
+    /// Whether the node is set aside. For tests.
+    pub fn is_aside(&self, store: &impl PolicyStore, id: NodeId) -> bool {
+        Aside::holds(store.node(id).links())
+    }
+
+    /// The nodes, roughly in the order in which the policy would evict them.
+    pub fn coldest<'a>(&'a self, store: &'a impl PolicyStore) -> impl Iterator<Item = NodeId> + 'a {
+        order::coldest(&self.regions, &self.admission.sketch, store)
+    }
+
+    /// The nodes, those with the best prospects first.
+    pub fn hottest<'a>(&'a self, store: &'a impl PolicyStore) -> impl Iterator<Item = NodeId> + 'a {
+        order::hottest(&self.regions, &self.admission.sketch, store)
+    }
+
+    /// Checks the module's rules by a recount.
+    ///
+    /// # Errors
+    ///
+    /// Describes the first violation.
+    pub fn validate(&self, store: &impl PolicyStore) -> Result<(), String> {
+        self.regions.validate(store)?;
+        self.memory.validate()?;
+        self.admission.sketch.validate()?;
+        let Targets { max, window, protected, .. } = self.targets;
+        ensure!(window + protected <= max, "{window} + {protected} of {max}");
+        let has_main = self.regions.main_victim().is_some();
+        let is_lru = self.kind == Kind::Lru;
+        ensure!(!(is_lru && has_main), "the main region of an LRU is not empty");
+        Ok(())
+    }
+
+    /// Adjusts sketch and memory to the number of entries, after each change of that by one.
+    #[inline]
+    fn fit(&mut self) {
+        let len = self.regions.len();
+        if self.has_grown {
+            self.admission.sketch.fit(len);
+        }
+        if self.kind == Kind::TinyLfu {
+            self.memory.fit(len);
+        }
+    }
+
+    fn hit<S: PolicyStore>(&mut self, store: &S, node: (NodeId, S::Node<'_>), from: Region) {
+        self.admission.sketch.increment(self.admission.sketch.spread(node.1.hash()));
+        self.promote(store, node, from);
+    }
+
+    /// Lets the sketch grow from now on, if it is time. The new one has the counts of the present
+    /// entries, of which there are few. Otherwise each block would begin with those of all.
+    #[cold]
+    #[inline(never)]
+    fn grow_from_now_on(&mut self, store: &impl PolicyStore) {
+        let len = self.regions.len();
+        self.has_grown = len >= SKETCHED_ENTRIES || self.weight() >= self.max_weight() / 2;
+        if !self.has_grown {
+            return;
+        }
+        let small = self.admission.sketch.replace_by_empty();
+        let sketch = &mut self.admission.sketch;
+        (1..=len).for_each(|entries| sketch.fit(entries));
+        for region in [Region::Window, Region::Probation, Region::Protected] {
+            for id in self.regions.of(region).list.iter(store) {
+                let spread = sketch.spread(store.hash(id));
+                (0..small.frequency(spread)).for_each(|_| sketch.increment(spread));
+            }
+        }
+    }
+}
