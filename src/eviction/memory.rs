@@ -51,7 +51,7 @@ pub struct Memory {
 impl Memory {
     pub fn new() -> Self {
         let lines_for = |entries: usize| entries.div_ceil(ENTRIES_PER_LINE).max(1);
-        Self { lines: Blocks::new([NONE; _], lines_for) }
+        Self { lines: Blocks::new([NONE; 1 + REJECTED + VICTIMS], lines_for) }
     }
 
     /// Adjusts the size to the number of entries. Must be called whenever that number changes by
