@@ -287,8 +287,8 @@ pub struct Ticker {
     anchor: Instant,
     /// The anchor on the scale of the readings.
     anchor_reading: Timestamp,
-    /// Added to a reading of the coarse clock, this gives ours. `None` if there is no coarse
-    /// clock.
+    /// Added to a reading of the system's clock, coarse or precise, this gives ours. `None` if
+    /// there is no coarse clock.
     coarse_offset: Option<Nanos>,
     /// How far a coarse reading may lag.
     margin: Nanos,
@@ -317,6 +317,16 @@ impl Ticker {
     /// A precise reading.
     #[inline(never)]
     pub fn now(&self) -> Timestamp {
+        if let Some(offset) = self.coarse_offset
+            && let Some(reading) = coarse::precise()
+        {
+            return reading.wrapping_add(offset);
+        }
+        self.now_by_source()
+    }
+
+    #[cold]
+    fn now_by_source(&self) -> Timestamp {
         let reading = match &self.source {
             Source::System => self.time_of(Instant::now()),
             // Readings are shifted, not clamped, at the lower end: a lifetime that begins there has
@@ -375,8 +385,20 @@ impl Ticker {
         deadline <= coarse || (deadline - coarse <= self.margin && deadline <= self.now())
     }
 
+    /// Whether it reads the system's clock.
+    pub fn is_systems(&self) -> bool {
+        matches!(self.source, Source::System)
+    }
+
+    /// The start of this cache.
+    #[inline]
+    pub fn start(&self) -> Instant {
+        self.anchor
+    }
+
     /// The `Instant` at `time`. A time that `Instant` cannot represent becomes the start of this
     /// cache.
+    #[inline]
     pub fn instant_of(&self, time: Timestamp) -> Instant {
         let shifted = if time >= self.anchor_reading {
             self.anchor.checked_add((time - self.anchor_reading).to_duration())
@@ -413,6 +435,10 @@ mod coarse {
 
     #[inline]
     pub fn now() -> Option<Timestamp> {
+        None
+    }
+
+    pub fn precise() -> Option<Timestamp> {
         None
     }
 

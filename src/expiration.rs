@@ -15,10 +15,30 @@ use std::time::Duration;
 pub enum Lifetime {
     /// By the cache's policy: `time_to_live` and the expiry hooks. The earliest end wins.
     Policy,
+    /// By the cache's policy, whose hooks have answered this.
+    AtMost(Nanos),
     /// After this time, in place of the policy.
     For(Nanos),
     /// At this instant, in place of the policy.
     Until(Timestamp),
+}
+
+/// An expiry hook's answer.
+#[derive(Clone, Copy)]
+pub enum HookLifetime {
+    /// So long from the present; [`Nanos::FOREVER`] means for ever.
+    For(Nanos),
+    /// The same end as before.
+    Same(Timestamp),
+}
+
+impl HookLifetime {
+    pub fn end(self, now: Timestamp) -> Timestamp {
+        match self {
+            Self::For(lifetime) => now.saturating_add(lifetime),
+            Self::Same(end) => end,
+        }
+    }
 }
 
 /// How a load says when its value ends, and when it is stale.
@@ -116,11 +136,6 @@ pub fn lifetime(lifetime: Option<Duration>) -> Nanos {
         Some(Nanos::FOREVER) if seeded("long-lifetimes-end") => Nanos::FOREVER / 4,
         lifetime => lifetime.unwrap_or(Nanos::FOREVER),
     }
-}
-
-/// The instant at which a lifetime that a hook returned ends.
-pub fn end(now: Timestamp, returned: Option<Duration>) -> Timestamp {
-    now.saturating_add(lifetime(returned))
 }
 
 /// When an entry expires, as [`Cache::expires_in`](crate::Cache::expires_in) and

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use default_hook::{Hook, Identity, Sealed};
+use default_hook::{Hook, Identity, Sealed, SetsOn};
 
 /// Detects whether the trait's default body of a hook has answered. Such a body makes no
 /// difference: the read hook keeps the lifetime, the update hook calls the create hook. So the
@@ -38,6 +38,14 @@ pub(crate) mod default_hook {
     #[derive(Clone, Copy, Debug)]
     pub struct Sealed;
 
+    /// Which operations set a new lifetime by a ready-made policy.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum SetsOn {
+        Create,
+        Write,
+        Access,
+    }
+
     thread_local! {
         static REPORTED: Cell<Option<(Hook, Identity)>> = const { Cell::new(None) };
     }
@@ -45,11 +53,6 @@ pub(crate) mod default_hook {
     /// Reports that the trait's default body of `hook` has run for this policy.
     pub fn report(hook: Hook, policy: Identity) {
         REPORTED.set(Some((hook, policy)));
-    }
-
-    /// Takes back the last report, which was about another policy.
-    pub fn retract() {
-        REPORTED.set(None);
     }
 
     /// Runs `ask`. Returns its answer, and whether the trait's default body for `policy` gave it.
@@ -76,11 +79,10 @@ pub(crate) mod default_hook {
 /// write its own key: that write panics.
 ///
 /// An operation calls a hook once, with these exceptions:
-/// * With the system's clock, the first `now` is a coarse reading, which may lag by some
+/// * With the system's clock, a write's first `now` is a coarse reading, which may lag by some
 ///   milliseconds. If the entry then has less than 4.3 s (2^32 ns) to live, be it by the returned
 ///   lifetime or by a `time_to_live` or `time_to_idle` of the cache, the hook is called a second
-///   time with a precise `now`; that answer counts. A read hook that makes a longer life shorter is
-///   called a second time, too.
+///   time with a precise `now`; that answer counts. (A read's `now` is precise.)
 /// * If the key's own entry changed meanwhile, the hook is called once more; a load calls it once
 ///   more for each change. If the entry only got another lifetime, each such change causes a call,
 ///   up to 16. Writes to other keys never cause a call.
@@ -90,7 +92,8 @@ pub(crate) mod default_hook {
 /// `get` and the like call [`expire_after_read`](Self::expire_after_read). `contains_key`, `peek`
 /// and iteration call no hook. Computations call the create hook or the update hook, but not for
 /// a value that is put with a lifetime of its own. Reads also call no hook if the policy's read
-/// hook is the trait's default; the cache finds that out with the first read.
+/// hook is the trait's default; the cache finds that out with the first read. A read hook of your
+/// own costs each read a precise reading of the clock.
 ///
 /// ```
 /// use cortado::{Cache, Clock, Expiration, Expiry};
@@ -221,6 +224,14 @@ pub trait Expiry<K: ?Sized, V: ?Sized> {
     fn identity(&self, _: Sealed) -> Identity {
         Identity::of::<Self, K, V>()
     }
+
+    /// Which operations set a new lifetime, if this is a ready-made policy: the cache then need not
+    /// find it out, and the answers do not depend on the present time. Sealed like
+    /// [`identity`](Self::identity).
+    #[doc(hidden)]
+    fn sets_on(&self, _: Sealed) -> Option<SetsOn> {
+        None
+    }
 }
 
 /// Implements the trait for pointers to a policy: each hook calls that of the policy.
@@ -255,6 +266,10 @@ macro_rules! forward {
             fn identity(&self, sealed: Sealed) -> Identity {
                 (**self).identity(sealed)
             }
+
+            fn sets_on(&self, sealed: Sealed) -> Option<SetsOn> {
+                (**self).sets_on(sealed)
+            }
         }
     )*};
 }
@@ -281,26 +296,18 @@ forward!(Box<E>, Arc<E>, &E);
 /// # drop(dns);
 /// ```
 pub mod expire {
-    use super::default_hook::{self, Hook, Identity};
+    use super::default_hook::{Sealed, SetsOn};
     use super::{Duration, Expiry, Instant};
     use crate::macros::debug_fields;
 
     use std::marker::PhantomData;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    /// Which operations set a new lifetime.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    enum On {
-        Create,
-        Write,
-        Access,
-    }
-
     /// A policy made from a closure; see [`on_create`], [`on_write`], [`on_access`].
     pub struct FromFn<F, K: ?Sized, V: ?Sized> {
         lifetime: F,
         types: PhantomData<fn(&K, &V)>,
-        on: On,
+        on: SetsOn,
         /// The largest share of a lifetime by which it is shortened at random.
         jitter: f64,
         draws: AtomicU64,
@@ -321,7 +328,7 @@ pub mod expire {
     where
         F: Fn(&K, &V) -> Option<Duration>,
     {
-        FromFn::new(lifetime, On::Create)
+        FromFn::new(lifetime, SetsOn::Create)
     }
 
     /// Sets a new lifetime at each write.
@@ -329,7 +336,7 @@ pub mod expire {
     where
         F: Fn(&K, &V) -> Option<Duration>,
     {
-        FromFn::new(lifetime, On::Write)
+        FromFn::new(lifetime, SetsOn::Write)
     }
 
     /// Sets a new lifetime at each write and each read: time-to-idle, entry by entry.
@@ -347,7 +354,7 @@ pub mod expire {
     where
         F: Fn(&K, &V) -> Option<Duration>,
     {
-        FromFn::new(lifetime, On::Access)
+        FromFn::new(lifetime, SetsOn::Access)
     }
 
     /// Sets a new lifetime at each write, one for `Ok` and one for `Err`: negative caching, where
@@ -375,7 +382,7 @@ pub mod expire {
     }
 
     impl<F, K: ?Sized, V: ?Sized> FromFn<F, K, V> {
-        fn new(lifetime: F, on: On) -> Self {
+        fn new(lifetime: F, on: SetsOn) -> Self {
             let seed = ahash::RandomState::new().hash_one(0);
             Self { lifetime, types: PhantomData, on, jitter: 0.0, draws: AtomicU64::new(seed) }
         }
@@ -444,11 +451,8 @@ pub mod expire {
             current: Option<Duration>,
         ) -> Option<Duration> {
             match self.on {
-                On::Create => current,
-                On::Write | On::Access => {
-                    default_hook::report(Hook::Update, Identity::of::<Self, K, V>());
-                    self.expire_after_create(key, value, now)
-                }
+                SetsOn::Create => current,
+                SetsOn::Write | SetsOn::Access => self.expire_after_create(key, value, now),
             }
         }
 
@@ -461,17 +465,13 @@ pub mod expire {
             _last_modified: Instant,
         ) -> Option<Duration> {
             match self.on {
-                On::Create | On::Write => {
-                    default_hook::report(Hook::Read, Identity::of::<Self, K, V>());
-                    current
-                }
-                On::Access => {
-                    let lifetime = self.expire_after_create(key, value, now);
-                    // The closure may have called a hook of another policy of this type.
-                    default_hook::retract();
-                    lifetime
-                }
+                SetsOn::Create | SetsOn::Write => current,
+                SetsOn::Access => self.expire_after_create(key, value, now),
             }
+        }
+
+        fn sets_on(&self, _: Sealed) -> Option<SetsOn> {
+            Some(self.on)
         }
     }
 }

@@ -48,10 +48,6 @@ pub struct ReadMode {
     asks: AtomicBool,
     /// Whether it is still unknown if the policy's read hook is the trait's default.
     is_unknown: AtomicBool,
-    /// Whether a read may ask its hook by the coarse clock, and is over if the hook leaves the
-    /// lifetime as it is: without an idle time and without statistics, once the hook is known
-    /// to be the user's.
-    asks_coarsely: AtomicBool,
     /// Whether reads may prolong lives by the coarse clock. That needs a long idle time and no
     /// read hook.
     coarsely: AtomicBool,
@@ -63,19 +59,18 @@ pub struct ReadMode {
 }
 
 impl ReadMode {
-    /// The mode of a cache with a policy, whose read hook may be anything, or without a policy.
-    pub fn new(facts: Facts, has_policy: bool) -> Self {
+    /// `asks`: whether the cache has a policy whose read hook may do something.
+    pub fn new(facts: Facts, asks: bool) -> Self {
         let mode = Self {
             facts: Mutex::new(facts),
             renews: AtomicBool::new(false),
             asks: AtomicBool::new(false),
-            is_unknown: AtomicBool::new(has_policy),
-            asks_coarsely: AtomicBool::new(false),
+            is_unknown: AtomicBool::new(asks),
             coarsely: AtomicBool::new(false),
             freshness: AtomicU64::new(Nanos::FOREVER.raw()),
             counted_freshness: AtomicU64::new(Nanos::FOREVER.raw()),
         };
-        mode.set(&facts, has_policy);
+        mode.set(&facts, asks);
         mode
     }
 
@@ -117,13 +112,11 @@ impl ReadMode {
         let facts = self.facts.lock();
         self.is_unknown.store(false, Relaxed);
         if is_default {
-            return self.set(&facts, false);
+            self.set(&facts, false);
         }
-        let Facts { margin, idle, counts, .. } = *facts;
-        self.asks_coarsely.store(margin > Nanos::ZERO && idle.is_none() && !counts, Relaxed);
     }
 
-    accessors!(renews, asks, is_unknown, asks_coarsely, coarsely);
+    accessors!(renews, asks, is_unknown, coarsely);
 
     /// A read at `coarse` is a plain hit if the deadline lies beyond this instant. No deadline lies
     /// beyond the end of time.

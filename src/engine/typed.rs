@@ -11,6 +11,7 @@ use crate::clock::{Nanos, Ticker, nanos};
 use crate::config::{Config, EvictionPolicy, Policy};
 use crate::entry::Removed;
 use crate::expiry::Expiry;
+use crate::expiry::default_hook::{Sealed, SetsOn};
 use crate::loader::Reload;
 use crate::pool::{Column, Columns, Pool, RawPool};
 use crate::primitives::atomic::AtomicBool;
@@ -80,9 +81,11 @@ pub struct Engine<K, V, S> {
     pub hooks: Hooks<K, V>,
     /// What reads have to do beside finding the entry.
     pub mode: ReadMode,
-    /// Whether the policy's update hook is known to be the trait's default, which asks the create
-    /// hook.
+    /// Whether the policy's update hook is known to ask the create hook, as the trait's default
+    /// does.
     pub updates_create: AtomicBool,
+    /// Whether the policy's answer about a new value depends on key and value alone.
+    pub answers_alone: bool,
     /// Whether an insert does more than to put key and value into a node: it asks the weigher, or
     /// sets a soft deadline.
     pub asks_about_values: bool,
@@ -106,7 +109,10 @@ where
     /// If the scheduler's thread cannot be started.
     pub fn new(config: Config, mut hooks: Hooks<K, V>, hasher: S) -> std::io::Result<Arc<Self>> {
         let pool = Pool::new(columns(&config));
-        let (core, mode) = parts(&config, hooks.expiry.is_some(), pool.raw());
+        let sets_on = hooks.expiry.as_ref().map(|policy| policy.sets_on(Sealed));
+        let asks = sets_on.is_some_and(|known| matches!(known, None | Some(SetsOn::Access)));
+        let (core, mode) = parts(&config, asks, pool.raw());
+        let answers_alone = matches!(sets_on, Some(Some(SetsOn::Write | SetsOn::Access)));
         let asks_about_values = hooks.weigher.is_some() || config.reloads().is_some();
         let (policy, loader) = (hooks.refresh.take(), hooks.loader.take());
         let reloads = config.reloads().map(|it| Box::new(TypedReloads::new(it, policy, loader)));
@@ -115,7 +121,8 @@ where
             pool,
             hasher,
             mode,
-            updates_create: AtomicBool::new(false),
+            updates_create: AtomicBool::new(answers_alone),
+            answers_alone,
             asks_about_values,
             reloads,
             myself: OnceLock::new(),
@@ -139,11 +146,7 @@ where
 }
 
 /// The parts of a cache that do not depend on its types.
-fn parts(
-    config: &Config,
-    has_expiry: bool,
-    pool: &primitives::Arc<RawPool>,
-) -> (Arc<Core>, ReadMode) {
+fn parts(config: &Config, asks: bool, pool: &primitives::Arc<RawPool>) -> (Arc<Core>, ReadMode) {
     let idle = config.time_to_idle.map(nanos);
     let ticker = Ticker::new(config.clock.clone());
     let facts = Facts {
@@ -153,7 +156,7 @@ fn parts(
         counts: config.record_stats,
         refreshes: config.reloads().is_some(),
     };
-    let mode = ReadMode::new(facts, has_expiry);
+    let mode = ReadMode::new(facts, asks);
     (Arc::new(Core::new(config, ticker, pool.clone(), mode.renews())), mode)
 }
 

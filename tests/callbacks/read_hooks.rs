@@ -118,7 +118,6 @@ fn reads(cache: &Audited<u64, u64>) -> [Option<Option<Duration>>; 2] {
 #[test]
 fn a_hook_that_is_the_traits_own_is_asked_once() {
     static DOCUMENTED: Documented = Documented;
-    let life = |_: &u64, _: &u64| Some(HOUR);
     let policies: Vec<(&str, Audited<u64, u64>)> = vec![
         ("plain", cache(Documented)),
         ("boxed", cache(Box::new(Documented))),
@@ -129,13 +128,29 @@ fn a_hook_that_is_the_traits_own_is_asked_once() {
         ),
         ("counted", cache(Arc::new(Documented))),
         ("static", cache(&DOCUMENTED)),
-        ("on_create", cache(expire::on_create(life))),
-        ("on_write", cache(expire::on_write(life))),
     ];
     for (name, cache) in policies {
         assert!(cache.has_read_hook(), "{name}: nothing is known before the first read");
         assert_eq!(reads(&cache), [Some(Some(HOUR)); 2]);
         assert!(!cache.has_read_hook(), "{name}");
+        cache.audit();
+    }
+}
+
+/// What the ready-made policies do is known from the start, also behind pointers.
+#[test]
+fn reads_never_ask_a_ready_made_policy_that_leaves_them_alone() {
+    let life = |_: &u64, _: &u64| Some(HOUR);
+    for (name, cache, asks) in [
+        ("on_create", cache(expire::on_create(life)), false),
+        ("on_write", cache(expire::on_write(life)), false),
+        ("boxed", cache(Box::new(expire::on_write(life))), false),
+        ("counted", cache(Arc::new(expire::on_create(life))), false),
+        ("on_access", cache(expire::on_access(life)), true),
+    ] {
+        assert_eq!(cache.has_read_hook(), asks, "{name}");
+        assert_eq!(reads(&cache), [Some(Some(HOUR)); 2], "{name}");
+        assert_eq!(cache.has_read_hook(), asks, "{name}");
         cache.audit();
     }
 }

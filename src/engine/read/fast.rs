@@ -7,7 +7,7 @@
 //! otherwise plain. All other reads go on [slowly](super::slow).
 
 use super::lookup::NodeRef;
-use super::slow::{HookMemo, Lookup};
+use super::slow::Lookup;
 use crate::clock::Timestamp;
 use crate::engine::Engine;
 use crate::entry::Entry;
@@ -37,8 +37,7 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
                 self.count_hit();
                 Lookup { node: Some(node), due: self.core.is_maintenance_due(coarse) }
             }
-            Some(node) => self.read_node(guard, hash, key, node, coarse),
-            None => self.retry_read(guard, hash, key, (None, coarse), HookMemo::Unasked),
+            found => self.retry_read(guard, hash, key, found, coarse),
         }
     }
 
@@ -94,38 +93,9 @@ impl<K, V, S> Engine<K, V, S> {
                 self.count_hit();
                 return (Some(node.value()), self.core.is_maintenance_due(coarse));
             }
-            Some(node) => self.read_node(guard, hash, key, node, coarse),
-            None => self.retry_read(guard, hash, key, (None, coarse), HookMemo::Unasked),
+            found => self.retry_read(guard, hash, key, found, coarse),
         };
         (lookup.node.map(NodeRef::value), lookup.due)
-    }
-
-    /// A read of a node that was found and is no plain hit.
-    #[inline(never)]
-    fn read_node<'g, Q: Equivalent<K> + ?Sized>(
-        &'g self,
-        guard: &'g Guard,
-        hash: Hash32,
-        key: &Q,
-        node: NodeRef<'g, K, V>,
-        coarse: Timestamp,
-    ) -> Lookup<'g, K, V> {
-        if self.is_otherwise_plain(node, coarse) {
-            self.count_hit();
-            let due = self.core.record_read(node.id());
-            return Lookup { node: Some(node), due: due || self.core.is_maintenance_due(coarse) };
-        }
-        let mut memo = HookMemo::Unasked;
-        if !self.core.hot.is_cleared(node.meta()) {
-            memo = self.ask_coarsely(node, coarse);
-        }
-        if let HookMemo::Unchanged = memo {
-            let due = self.core.is_maintenance_due(coarse);
-            let due = self.core.record_read(node.id()) || due;
-            let due = self.triggers_reload(node, coarse) || due;
-            return Lookup { node: Some(node), due };
-        }
-        self.retry_read(guard, hash, key, (Some(node), coarse), memo)
     }
 
     /// Judges what was found, and looks the key up again as often as the entry has changed since.
@@ -135,14 +105,13 @@ impl<K, V, S> Engine<K, V, S> {
         guard: &'g Guard,
         hash: Hash32,
         key: &Q,
-        (mut found, mut coarse): (Option<NodeRef<'g, K, V>>, Timestamp),
-        mut memo: HookMemo,
+        mut found: Option<NodeRef<'g, K, V>>,
+        mut coarse: Timestamp,
     ) -> Lookup<'g, K, V> {
         loop {
-            if let Some(lookup) = self.read_slow(found, coarse, memo) {
+            if let Some(lookup) = self.read_slow(found, coarse) {
                 return lookup;
             }
-            memo = HookMemo::Unasked;
             coarse = self.core.ticker.coarse();
             found = self.find(guard, hash, key);
         }

@@ -5,7 +5,7 @@ use crate::clock::Timestamp;
 use crate::engine::Engine;
 use crate::engine::event::Event;
 use crate::epoch::Guard;
-use crate::expiration::end;
+use crate::expiration::{HookLifetime, lifetime};
 use crate::expiry::Expiry;
 use crate::expiry::default_hook::{self, Hook, Sealed};
 use crate::hash::Hash32;
@@ -20,17 +20,6 @@ use std::time::Duration;
 pub struct Lookup<'g, K, V> {
     pub node: Option<NodeRef<'g, K, V>>,
     pub due: bool,
-}
-
-/// The read hook's answer.
-#[derive(Clone, Copy)]
-pub(super) enum HookMemo {
-    /// The hook was not asked.
-    Unasked,
-    /// It leaves the lifetime as it is.
-    Unchanged,
-    /// The time from the read to the end; `None` is for ever.
-    New(Option<Duration>),
 }
 
 /// How often a read asks its hook again because the entry's lifetime was changed after the hook was
@@ -69,15 +58,13 @@ impl<K, V, S> Engine<K, V, S> {
     }
 
     /// One attempt to read the node that was found, if one was found. It may read the precise
-    /// clock, prolong the entry's life, count and record the read. `memo` is what the read hook
-    /// has already answered. `None` if the entry has changed or left the cache since it was found:
-    /// the key has to be looked up again.
-    #[inline(never)]
+    /// clock, prolong the entry's life, count and record the read. `None` if the entry has changed
+    /// or left the cache since it was found: the key has to be looked up again.
+    #[inline(always)]
     pub(super) fn read_slow<'g>(
         &'g self,
         found: Option<NodeRef<'g, K, V>>,
         coarse: Timestamp,
-        memo: HookMemo,
     ) -> Option<Lookup<'g, K, V>> {
         let mut due = self.core.is_maintenance_due(coarse);
         let mut node = found.filter(|node| self.is_live_at(*node, coarse));
@@ -87,7 +74,7 @@ impl<K, V, S> Engine<K, V, S> {
         if self.mode.renews()
             && let Some(living) = node
         {
-            node = self.renew(living, coarse, memo, &mut due)?;
+            node = self.renew(living, coarse, &mut due)?;
         }
         if let Some(node) = node {
             due |= self.core.record_read(node.id());
@@ -126,15 +113,11 @@ impl<K, V, S> Engine<K, V, S> {
         &self,
         node: NodeRef<'g, K, V>,
         coarse: Timestamp,
-        mut memo: HookMemo,
         due: &mut bool,
     ) -> Option<Option<NodeRef<'g, K, V>>> {
         let life = node.meta();
         let hard_word = self.pool.raw().hard_deadline(node.id());
-        let (asks, has_idle) = (self.mode.asks(), self.core.lifetimes.has_idle());
-        // The hook may have been asked before, by the coarse reading.
-        let mut was_asked = !matches!(memo, HookMemo::Unasked);
-        let (mut memo_is_coarse, mut needs_precise) = (was_asked, false);
+        let (mut memo, mut was_asked) = (None, false);
         // The hard deadline that the memo is about, if it has an answer, and how often the hook may
         // be asked about another.
         let (mut asked_about, mut questions) = (node.seen(), MOST_QUESTIONS);
@@ -148,17 +131,7 @@ impl<K, V, S> Engine<K, V, S> {
                 let is_hit = was_asked && !goes_on || seeded("gone-is-a-hit");
                 return is_hit.then_some(Some(node));
             }
-            // If the hook leaves a long lifetime as it is, the reading does not matter. If the hook
-            // answers with a long lifetime, the lag matters as little as for a new entry. But an
-            // idle time prolongs from the present on.
-            let by_coarse = asks && !needs_precise && !has_idle && self.is_long(deadline, coarse);
-            if memo_is_coarse && !by_coarse {
-                // The life has become short meanwhile: the hook is asked again, with a precise
-                // reading.
-                memo = HookMemo::Unasked;
-            }
-            memo_is_coarse = by_coarse;
-            let now = if by_coarse { coarse } else { self.now_for(deadline, coarse) };
+            let now = self.now_for(deadline, coarse);
             if deadline <= now {
                 if !life.claim(deadline) {
                     // Another thread has prolonged the life in time.
@@ -170,35 +143,30 @@ impl<K, V, S> Engine<K, V, S> {
             let hard_deadline = hard_word.map_or(deadline, HardDeadline::load);
             let mut new_hard = hard_deadline;
             if !has_stored || seeded("renewals-are-made-again") {
-                was_asked = asks;
+                was_asked = self.mode.asks();
                 let is_other = hard_deadline != asked_about && questions > 0;
                 if is_other && !seeded("answers-outlive-lifetimes") {
                     // The hook was asked about another lifetime, or not yet.
-                    memo = HookMemo::Unasked;
+                    memo = None;
                     (asked_about, questions) = (hard_deadline, questions - 1);
                 }
                 new_hard = self.hard_deadline_after_read(node, now, hard_deadline, &mut memo);
             }
-            if by_coarse
-                && new_hard != hard_deadline
-                && !(new_hard > hard_deadline && self.is_long(new_hard, coarse))
-            {
-                // A shorter life, or a short one, is computed from a precise reading.
-                needs_precise = true;
-                continue;
-            }
-            if let Some(word) = hard_word
-                && new_hard != hard_deadline
-            {
-                has_stored = word.exchange(hard_deadline, new_hard);
-                if !has_stored {
-                    continue;
+            match hard_word {
+                // Nothing changes.
+                None if new_hard == deadline => return Some(Some(node.with_deadline(deadline))),
+                Some(word) if new_hard != hard_deadline => {
+                    has_stored = word.exchange(hard_deadline, new_hard);
+                    if !has_stored {
+                        continue;
+                    }
                 }
+                _ => {}
             }
             let Some(new) = self.store_renewed(node, deadline, new_hard, now, due) else {
                 continue;
             };
-            if new <= now && !matches!(memo, HookMemo::New(_)) {
+            if new <= now && !matches!(memo, Some(HookLifetime::For(_))) {
                 // A call has set a hard deadline that is over, and the life has just ended by it.
                 continue;
             }
@@ -272,11 +240,6 @@ impl<K, V, S> Engine<K, V, S> {
         Some(new)
     }
 
-    /// Whether the remaining life is so long that the lag of a coarse reading does not matter.
-    fn is_long(&self, deadline: Timestamp, coarse: Timestamp) -> bool {
-        deadline > coarse && self.core.ticker.may_begin_coarsely(deadline - coarse)
-    }
-
     /// The hard deadline after the read hook's answer, which `memo` keeps: the hook is asked if
     /// there is none.
     fn hard_deadline_after_read(
@@ -284,22 +247,27 @@ impl<K, V, S> Engine<K, V, S> {
         node: NodeRef<'_, K, V>,
         now: Timestamp,
         hard_deadline: Timestamp,
-        memo: &mut HookMemo,
+        memo: &mut Option<HookLifetime>,
     ) -> Timestamp {
         let Some(expiry) = self.hooks.expiry.as_deref().filter(|_| self.mode.asks()) else {
             return hard_deadline;
         };
-        if let HookMemo::Unasked = memo {
+        let answer = memo.get_or_insert_with(|| {
             let current = remaining(hard_deadline, now);
             let ask = || self.call_read_hook(expiry, node, now, current);
             let answer = if self.mode.is_unknown() { self.ask_unknown(expiry, ask) } else { ask() };
-            *memo = if answer == current { HookMemo::Unchanged } else { HookMemo::New(answer) };
-        }
-        match *memo {
-            HookMemo::Unasked | HookMemo::Unchanged => hard_deadline,
-            HookMemo::New(answer) => {
+            let is_same = answer == current;
+            if is_same {
+                HookLifetime::Same(hard_deadline)
+            } else {
+                HookLifetime::For(lifetime(answer))
+            }
+        });
+        match *answer {
+            HookLifetime::Same(_) => hard_deadline,
+            HookLifetime::For(_) => {
                 let created = node.meta().created();
-                let end = end(now, answer);
+                let end = answer.end(now);
                 self.core.lifetimes.hard_deadline_after_read(created, hard_deadline, end)
             }
         }
@@ -318,20 +286,6 @@ impl<K, V, S> Engine<K, V, S> {
         // The mark covers the hook alone: the clock may use the cache as it likes.
         let _mark = self.core.mark_callback(node.meta(), node.id());
         expiry.expire_after_read(node.key(), node.value(), now, current, created)
-    }
-
-    /// Asks the read hook about an entry with a long remaining life, by the coarse clock. If the
-    /// hook leaves the lifetime as it is, this is all that the read has to do.
-    #[inline(always)]
-    pub(super) fn ask_coarsely(&self, node: NodeRef<'_, K, V>, coarse: Timestamp) -> HookMemo {
-        match self.hooks.expiry.as_deref() {
-            Some(expiry) if self.mode.asks_coarsely() && self.is_long(node.seen(), coarse) => {
-                let current = remaining(node.seen(), coarse);
-                let answer = self.call_read_hook(expiry, node, coarse, current);
-                if answer == current { HookMemo::Unchanged } else { HookMemo::New(answer) }
-            }
-            _ => HookMemo::Unasked,
-        }
     }
 
     /// Asks the read hook, and learns whether it is the trait's default.

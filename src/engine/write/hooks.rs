@@ -6,7 +6,7 @@ use crate::engine::Engine;
 use crate::engine::read::NodeRef;
 use crate::engine::reentrancy;
 use crate::epoch;
-use crate::expiration::{Lease, Lifetime, lifetime};
+use crate::expiration::{HookLifetime, Lease, Lifetime, lifetime};
 use crate::expiry::Expiry;
 use crate::expiry::default_hook::{self, Hook, Sealed};
 use crate::hash::Hash32;
@@ -26,24 +26,6 @@ pub struct Terms {
     /// The time until the value is stale; `None` is by the cache's fixed setting, if there is
     /// refresh.
     pub refresh: Option<Nanos>,
-}
-
-/// An expiry hook's answer about a new value.
-#[derive(Clone, Copy)]
-pub enum HookLifetime {
-    /// So long from the present; [`Nanos::FOREVER`] means for ever.
-    For(Nanos),
-    /// The same end as before.
-    Same(Timestamp),
-}
-
-impl HookLifetime {
-    pub fn end(self, now: Timestamp) -> Timestamp {
-        match self {
-            Self::For(lifetime) => now.saturating_add(lifetime),
-            Self::Same(end) => end,
-        }
-    }
 }
 
 /// The hooks' answer about a new value, and the reading of the clock that they were told.
@@ -158,6 +140,15 @@ impl<K, V, S> Engine<K, V, S> {
         !self.mode.asks() || rounds < ROUNDS_BESIDE_READS
     }
 
+    /// Asks a policy that [answers alone](Self::answers_alone) how long the node is to live.
+    #[inline(never)]
+    pub fn ask_alone(&self, node: &Local<'_, K, V>) -> Lifetime {
+        let Some(expiry) = &self.hooks.expiry else { return Lifetime::Policy };
+        let _mark = self.core.mark_callback(node.meta(), node.id());
+        let start = self.core.ticker.start();
+        Lifetime::AtMost(lifetime(expiry.expire_after_create(node.key(), node.value(), start)))
+    }
+
     /// Asks the hooks how long the node is to live in place of `basis`. There is no basis if the
     /// answer does not depend on it.
     pub fn ask(
@@ -235,6 +226,9 @@ impl<K, V, S> Engine<K, V, S> {
             Lifetime::For(lifetime) => now.saturating_add(lifetime),
             Lifetime::Until(instant) => instant,
             Lifetime::Policy => lifetimes.hard_deadline(now, hook.end(now)),
+            Lifetime::AtMost(lifetime) => {
+                lifetimes.hard_deadline(now, now.saturating_add(lifetime))
+            }
         };
         Ends { hard_deadline, deadline: lifetimes.deadline(now, hard_deadline) }
     }

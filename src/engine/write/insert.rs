@@ -57,12 +57,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         // Pinning is a full fence: it waits until all earlier stores are done. So it is cheaper to
         // move key and value into the node after the pin.
         let node = self.pool.draft(hash, key).fill(value);
-        self.insert_node(
-            guard,
-            (node, hash),
-            Terms { weight: 1, lifetime, refresh: None },
-            Answered::NOBODY,
-        )
+        let terms = Terms { weight: 1, lifetime, refresh: None };
+        self.insert_node::<false>(guard, (node, hash), terms, Answered::NOBODY)
     }
 
     /// [`begin_insert`](Self::begin_insert) of a value that a loader has made.
@@ -96,14 +92,20 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         // notes that it has ended: an insert whose weigher panics changes nothing.
         let guard = (depends && self.hooks.weigher.is_none()).then(crate::epoch::pin);
         let node = self.pool.draft(hash, key).fill(value);
-        let terms = Terms { weight: self.weigh(&node), lifetime, refresh: None };
+        let mut terms = Terms { weight: self.weigh(&node), lifetime, refresh: None };
+        if is_asked && self.answers_alone {
+            terms.lifetime = self.ask_alone(&node);
+            let guard = crate::epoch::pin();
+            return self.insert_node::<false>(guard, (node, hash), terms, Answered::NOBODY);
+        }
         let basis = depends.then(|| {
             let guard = guard.unwrap_or_else(crate::epoch::pin);
             self.basis_of(guard, hash, node.key())
         });
         let ask = || self.ask(&node, basis.as_ref(), Readings::CoarseFirst);
         let answer = is_asked.then(ask);
-        self.insert_node(crate::epoch::pin(), (node, hash), terms, Answered { answer, basis })
+        let answered = Answered { answer, basis };
+        self.insert_node::<true>(crate::epoch::pin(), (node, hash), terms, answered)
     }
 
     /// [`insert`](Self::insert) in a cache with refresh.
@@ -115,8 +117,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         self.insert_slow(crate::epoch::pin(), node, (terms, answered), Obstacle::Changed)
     }
 
+    /// The last steps of an insert. `ASKED`: whether the hooks may have been asked.
     #[inline(always)]
-    fn insert_node(
+    fn insert_node<const ASKED: bool>(
         &self,
         guard: Guard,
         (node, hash): (Local<'_, K, V>, Hash32),
@@ -124,12 +127,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         answered: Answered<K, V>,
     ) -> Waiting<K, V> {
         let found = self.search_home(&guard, hash, node.key());
-        let Some((found, old)) = found.filter(|(_, old)| self.is_plainly_about(&answered, *old))
-        else {
+        let is_plain = |old| !ASKED || self.is_plainly_about(&answered, old);
+        let Some((found, old)) = found.filter(|(_, old)| is_plain(*old)) else {
             return self.insert_slow(guard, node, (terms, answered), Obstacle::Changed);
         };
-        let told = answered.basis.as_ref().and_then(Basis::told);
-        let put = Put { told, ..self.prepare((&node, hash), old, terms, answered.answer) };
+        let asked = ASKED.then_some(&answered);
+        let told = asked.and_then(|it| it.basis.as_ref()).and_then(Basis::told);
+        let answer = asked.and_then(|it| it.answer);
+        let put = Put { told, ..self.prepare((&node, hash), old, terms, answer) };
         match self.core.commit_put_if_idle(found, &put) {
             Ok(done) => {
                 // The event keeps both nodes. The pass that may follow must not hold up the epoch.

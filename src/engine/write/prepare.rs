@@ -1,13 +1,13 @@
 //! What all writes of a value share: completing the node before the commit, and the steps after it.
 
 use super::commit::{CommitOutcome, Put};
-use super::hooks::{Answer, Answered, Basis, HookLifetime, Readings, Terms};
+use super::hooks::{Answer, Answered, Basis, Readings, Terms};
 use crate::clock::{NEVER, Timestamp};
 use crate::engine::Engine;
 use crate::engine::flights::{Clearance, Obstacle};
 use crate::engine::read::NodeRef;
 use crate::entry::{Entry, Origin};
-use crate::expiration::Lifetime;
+use crate::expiration::{HookLifetime, Lifetime};
 use crate::hash::Hash32;
 use crate::node::Generation;
 use crate::pool::{Handle, Local};
