@@ -7,7 +7,7 @@ use crate::executor::Workers;
 use crate::executor::{Execute, Job, Work, spawn};
 use crate::primitives::atomic::AtomicUsize;
 use crate::wheel::Geometry;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// The finest tick that [`Builder::expiry_resolution`](crate::Builder::expiry_resolution) accepts.
@@ -85,8 +85,12 @@ impl Config {
         self.refresh.has_loader.then_some(self.refresh)
     }
 
-    pub fn geometry(&self) -> Geometry {
-        self.resolution.map_or_else(Geometry::default, Geometry::with_resolution)
+    pub fn geometry(&self) -> Arc<Geometry> {
+        static DEFAULT: OnceLock<Arc<Geometry>> = OnceLock::new();
+        match self.resolution {
+            Some(resolution) => Arc::new(Geometry::with_resolution(resolution)),
+            None => Arc::clone(DEFAULT.get_or_init(Arc::default)),
+        }
     }
 
     /// How often the scheduler reads a clock that it cannot sleep by.

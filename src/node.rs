@@ -62,7 +62,8 @@ pub mod state {
     pub const ADDED: u8 = 1 << 3;
     /// The maintenance has seen the removal.
     pub const REMOVED: u8 = 1 << 4;
-    /// The maintenance counts the node, and has it on the wheel and on the policy's lists.
+    /// The maintenance has the node on the wheel, and on the policy's lists unless it has taken it
+    /// for a victim.
     pub const LINKED: u8 = 1 << 5;
 }
 

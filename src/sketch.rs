@@ -17,10 +17,10 @@
 //!    of. It has at least 4 KiB from 16 entries on, and 256 bytes for each of fewer entries. With 1
 //!    KiB, collisions cost caches of up to 500 entries 0.2 points of hit ratio. The table grows and
 //!    shrinks block by block ([`blocks`]): no call stalls, and no estimate falls.
-//! 3. **Ageing.** After [`PERIOD`] counts per entry, all counters are halved, so that keys that
-//!    were popular once give way. The halving is a sweep of [`SWEEP`] blocks per count. It ends
-//!    within 1/128 count per entry. Only during the sweep, comparisons between keys of different
-//!    blocks are a little unfair.
+//! 3. **Ageing.** At [`PERIOD`] counts per entry, all counters are halved, and with them the number
+//!    of counts. So keys that were popular once give way. The halving is a sweep of [`SWEEP`]
+//!    blocks per count. It ends within 1/128 count per entry. Only during the sweep, comparisons
+//!    between keys of different blocks are a little unfair.
 //! 4. **Bounds.** `increment` touches at most 1 + [`SWEEP`] blocks, `frequency` one. `fit` touches
 //!    two, or eight while there are fewer than 16 entries.
 //!
@@ -39,8 +39,8 @@ use crate::hash::Hash32;
 use crate::prefetch::prefetch;
 use blocks::{Blocks, Spread, spread};
 
-/// Counts per entry between two halvings. This is twice TinyLFU's choice: a period of 10 lost 0.1
-/// points of hit ratio more (`docs/eviction.md`).
+/// Counts per entry before the first halving. This is twice TinyLFU's choice: a period of 10 loses
+/// 0.2 points of hit ratio more (`docs/eviction.md`).
 pub const PERIOD: u64 = 20;
 
 /// Number of blocks that one count halves during a sweep.
@@ -57,8 +57,8 @@ const AMPLE_BLOCKS: usize = 64;
 /// Number of blocks for each entry of a sketch that is smaller than that. With 2, caches of 10 and
 /// 16 entries lost 0.02 points of hit ratio, with 1 they lost 0.06.
 const BLOCKS_PER_ENTRY: usize = 4;
-/// Minimum number of blocks.
-const MIN_BLOCKS: usize = 4;
+/// Number of blocks of a sketch for no entries.
+const MIN_BLOCKS: usize = 2;
 /// A sketch for fewer entries has the period of a sketch for this many.
 const MIN_ENTRIES: usize = 16;
 

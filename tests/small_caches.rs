@@ -49,9 +49,9 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 /// The bytes that an empty cache may take, on any machine.
-const EMPTY: isize = 4 << 10;
+const EMPTY: isize = 3_800;
 /// The bytes that a cache of ten entries may take, keys and values included.
-const OF_TEN: isize = 8 << 10;
+const OF_TEN: isize = 6_400;
 
 const STRIPES: &str = "CORTADO_STRIPES";
 

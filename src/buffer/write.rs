@@ -55,6 +55,9 @@ use super::stripes::Stripes;
 /// A stripe holds this many batches: one that is due, and one that arrives until a thread drains.
 const BATCHES: usize = 2;
 
+/// A weight limit below this is one of few entries.
+const FEW: u64 = 8;
+
 /// The largest drain threshold: batches of this length fill the largest ring.
 pub const MAX_BATCH: usize = MAX_CAPACITY / BATCHES;
 
@@ -66,7 +69,7 @@ pub enum Pressure {
     Low,
     /// The stripe was empty: request a pass. It need not run now.
     First,
-    /// The stripe holds a batch, or more than half of its weight limit: run a pass if the
+    /// The stripe holds a batch, or half of its weight limit: run a pass if the
     /// maintenance lock is free, else request one.
     Drain,
     /// The stripe holds more weight than its limit: return only after a drain of the
@@ -178,7 +181,7 @@ impl WriteBuffer {
         let limit = self.weight_limit.load(Relaxed);
         if now.weight() > limit {
             Pressure::Urgent
-        } else if now.count() >= self.batch.load(Relaxed) || now.weight() > limit / 2 {
+        } else if now.count() >= self.batch.load(Relaxed) || now.weight() >= due_weight(limit) {
             Pressure::Drain
         } else if before.count() == 0 && !seeded("write-first-goes-unasked") {
             Pressure::First
@@ -250,6 +253,13 @@ impl WriteBuffer {
         let in_stripes: u64 = self.stripes.iter().map(|stripe| stripe.account().weight()).sum();
         in_stripes + self.spill.weight()
     }
+}
+
+/// A stripe with this weight limit asks for a drain from this weight on: half of the limit, so that
+/// threads which write at once need not wait for each other. A stripe of few entries fills up
+/// before, because a pass costs more than such a wait.
+pub fn due_weight(limit: u64) -> u64 {
+    if limit < FEW { limit } else { limit / 2 }
 }
 
 /// Applies a batch and releases it, also if `apply` panics. Returns whether more events are

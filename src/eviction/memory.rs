@@ -1,21 +1,23 @@
 //! The memory of leavers: which keys were evicted a short while ago, and from where.
 //!
-//! A rejected key that comes back within n rejections would have been a hit in a window that is n
-//! entries larger. A victim that comes back within n evictions from the main region would have been
-//! a hit in a main region that is n entries larger. So each key that comes back tells what one more
-//! entry of room is worth, in the window or in the main region.
+//! A rejected key that is inserted again within n rejections would have been a hit in a window that
+//! is n entries larger. A victim that is inserted again within n evictions from the main region
+//! would have been a hit in a main region that is n entries larger. So each return tells what one
+//! more entry of room is worth, in the window or in the main region.
 //!
 //! ```text
-//! line (64 bytes) = two cursors of 4 bits | 15 fingerprints of rejected keys | 16 of victims
+//! line (32 words of 16 bits) = two cursors of 4 bits | 15 fingerprints of rejected keys | 16 of victims
 //! ```
 //!
 //! 1. A leaver goes to the line of its key, to the place under the cursor of its kind. It
 //!    overwrites the oldest leaver of its kind there. There is one line per 62 entries, which takes
 //!    1.03 bytes per entry. So the memory of each kind lasts for a quarter as many leavers as there
-//!    are entries. A tenth and a half did equally well (`docs/eviction.md`).
-//! 2. A cache of fewer entries than a line is for uses a place of each kind for every four entries.
-//! 3. A remembered key is removed from the memory when it comes back. One key in 2100 is taken for
-//!    another one, because the two have the same fingerprint.
+//!    are entries. An eighth does equally well, a half loses 0.1 points of hit ratio more
+//!    (`docs/eviction.md`).
+//! 2. Below 64 entries, a line uses one place of each kind for every four entries. So a small
+//!    cache, too, remembers a quarter as many leavers as it has entries.
+//! 3. A remembered key is removed from the memory when it comes back. A new key is taken for
+//!    another one once in 2100 times: 31 fingerprints of 65,280.
 
 use crate::prefetch::prefetch;
 use crate::sketch::blocks::{Blocks, Spread};
@@ -37,7 +39,7 @@ type Line = [u16; 1 + REJECTED + VICTIMS];
 /// How a key left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaver {
-    /// As a candidate that lost its duel.
+    /// As a candidate: it lost its duel, or the main region was empty.
     Rejected,
     /// From the main region.
     Victim,
@@ -82,7 +84,7 @@ impl Memory {
         };
         let in_use = (self.lines.entries / ENTRIES_PER_PLACE).clamp(1, places);
         let line = self.lines.of_mut(x);
-        let cursor = usize::from(line[0] >> shift & 0xf) % places;
+        let cursor = usize::from(line[0] >> shift & 0xf).min(places - 1);
         line[first + cursor] = fingerprint(x);
         let next = if cursor + 1 >= in_use { 0 } else { cursor as u16 + 1 };
         line[0] = line[0] & !(0xf << shift) | next << shift;

@@ -8,15 +8,16 @@ use crate::sketch::Sketch;
 /// The nodes, roughly in the order in which the policy would evict them:
 ///
 /// 1. Window and probation, each from its end, merged so that the less frequent node comes first.
+///    Without a sketch, which means without duels: probation, then the window.
 /// 2. Protected, from its end.
 /// 3. Nodes that are set aside, in no order.
 /// 4. Nodes of weight 0, which are never evicted.
 pub fn coldest<'a>(
     regions: &'a Regions,
-    sketch: &'a Sketch,
+    sketch: Option<&'a Sketch>,
     store: &'a impl PolicyStore,
 ) -> impl Iterator<Item = NodeId> + 'a {
-    let heat = move |id| sketch.frequency(sketch.spread(store.hash(id)));
+    let heat = heat(sketch, store);
     let unproven = merge(
         regions.of(Region::Probation).list.iter_back(store),
         regions.of(Region::Window).list.iter_back(store),
@@ -31,10 +32,10 @@ pub fn coldest<'a>(
 /// Roughly the reverse order of [`coldest`], except that the nodes of weight 0 come last here too.
 pub fn hottest<'a>(
     regions: &'a Regions,
-    sketch: &'a Sketch,
+    sketch: Option<&'a Sketch>,
     store: &'a impl PolicyStore,
 ) -> impl Iterator<Item = NodeId> + 'a {
-    let heat = move |id| sketch.frequency(sketch.spread(store.hash(id)));
+    let heat = heat(sketch, store);
     let unproven = merge(
         regions.of(Region::Probation).list.iter(store),
         regions.of(Region::Window).list.iter(store),
@@ -47,6 +48,14 @@ pub fn hottest<'a>(
         .chain(regions.aside.iter())
         .chain(unproven)
         .chain(regions.of(Region::Weightless).list.iter(store))
+}
+
+/// How often the nodes' keys were requested; the same for all without a sketch.
+fn heat<'a>(
+    sketch: Option<&'a Sketch>,
+    store: &'a impl PolicyStore,
+) -> impl Fn(NodeId) -> u8 + Copy + 'a {
+    move |id| sketch.map_or(0, |sketch| sketch.frequency(sketch.spread(store.hash(id))))
 }
 
 /// Merges two sequences. If both have a next element, `first_goes` compares the two and decides

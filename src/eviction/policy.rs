@@ -10,6 +10,7 @@ use super::targets::Targets;
 use crate::hash::Hash32;
 use crate::links::NodeId;
 use crate::macros::ensure;
+use crate::sketch::Sketch;
 
 /// The sketch grows from this many entries on, or when the cache is half full. Before that, no duel
 /// is near, and the smallest sketch is enough.
@@ -125,10 +126,12 @@ impl Policy {
     pub fn add<S: PolicyStore>(&mut self, store: &S, node: (NodeId, S::Node<'_>)) {
         let hash = node.1.hash();
         let spread = self.admission.sketch.spread(hash);
-        self.admission.sketch.increment(spread);
+        if self.kind == Kind::TinyLfu {
+            self.admission.sketch.increment(spread);
+        }
         self.arrive(store, node, spread);
         self.fit();
-        if !self.has_grown {
+        if !self.has_grown && self.kind == Kind::TinyLfu {
             self.grow_from_now_on(store);
         }
     }
@@ -236,15 +239,19 @@ impl Policy {
 
     /// If the weight is over the maximum, removes a node from the policy and returns it: the caller
     /// must evict it.
-    pub fn take_victim(&mut self, store: &impl PolicyStore) -> Option<NodeId> {
+    #[inline]
+    pub fn take_victim<'s, S: PolicyStore>(
+        &mut self,
+        store: &'s S,
+    ) -> Option<(NodeId, S::Node<'s>)> {
         self.rebalance(store);
         if self.weight() <= self.max_weight() {
             return None;
         }
-        let id = self.loser(store)?;
-        self.regions.remove(store, store.node(id));
+        let loser = self.loser(store)?;
+        self.regions.remove(store, loser.1);
         self.fit();
-        Some(id)
+        Some(loser)
     }
 
     /// Takes back a victim that cannot be evicted now, and puts it where it is the last to be
@@ -254,6 +261,7 @@ impl Policy {
     /// them in turn. (A segmented LRU may choose the node before those of the window, and before
     /// the one that was written last.)
     pub fn readmit(&mut self, store: &impl PolicyStore, id: NodeId) {
+        self.forget(store, id);
         self.put_last(store, id);
         self.fit();
     }
@@ -261,8 +269,14 @@ impl Policy {
     /// Takes back a victim that cannot be evicted until [`restore`](Self::restore) is called. Until
     /// then it counts, and `take_victim` does not return it.
     pub fn set_aside(&mut self, store: &impl PolicyStore, id: NodeId) {
+        self.forget(store, id);
         self.regions.aside.insert(store, id);
         self.fit();
+    }
+
+    /// Forgets that a node was evicted, because it stays.
+    fn forget(&mut self, store: &impl PolicyStore, id: NodeId) {
+        let _ = self.memory.take(self.admission.sketch.spread(store.hash(id)));
     }
 
     /// [Readmits](Self::readmit) a node, if it is set aside.
@@ -279,12 +293,17 @@ impl Policy {
 
     /// The nodes, roughly in the order in which the policy would evict them.
     pub fn coldest<'a>(&'a self, store: &'a impl PolicyStore) -> impl Iterator<Item = NodeId> + 'a {
-        order::coldest(&self.regions, &self.admission.sketch, store)
+        order::coldest(&self.regions, self.duelling_sketch(), store)
     }
 
     /// The nodes, those with the best prospects first.
     pub fn hottest<'a>(&'a self, store: &'a impl PolicyStore) -> impl Iterator<Item = NodeId> + 'a {
-        order::hottest(&self.regions, &self.admission.sketch, store)
+        order::hottest(&self.regions, self.duelling_sketch(), store)
+    }
+
+    /// The sketch, if it decides who leaves.
+    fn duelling_sketch(&self) -> Option<&Sketch> {
+        (self.kind == Kind::TinyLfu).then_some(&self.admission.sketch)
     }
 
     /// Checks the module's rules by a recount.
@@ -317,7 +336,9 @@ impl Policy {
     }
 
     fn hit<S: PolicyStore>(&mut self, store: &S, node: (NodeId, S::Node<'_>), from: Region) {
-        self.admission.sketch.increment(self.admission.sketch.spread(node.1.hash()));
+        if self.kind == Kind::TinyLfu {
+            self.admission.sketch.increment(self.admission.sketch.spread(node.1.hash()));
+        }
         self.promote(store, node, from);
     }
 

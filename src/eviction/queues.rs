@@ -31,8 +31,13 @@ impl Policy {
         if let Some(leaver) = leaver {
             self.targets.follow(leaver, node.weight().into());
         }
-        let was_rejected = leaver == Some(Leaver::Rejected);
-        let region = if was_rejected { Region::Probation } else { Region::Window };
+        // Alone in the probation of a full cache, it would be the next victim.
+        let is_next_victim = self.regions.of(Region::Probation).list.back().is_none()
+            && self.weight() + u64::from(node.weight()) > self.targets.max;
+        let region = match leaver {
+            Some(Leaver::Rejected) if !is_next_victim => Region::Probation,
+            _ => Region::Window,
+        };
         self.insert_into(store, (id, node), region);
         self.rebalance(store);
     }
@@ -77,6 +82,7 @@ impl Policy {
 
     /// Links a node that is on no list to the front of `region`, unless its weight requires another
     /// place.
+    #[inline]
     fn insert_into<S: PolicyStore>(
         &mut self,
         store: &S,
@@ -134,47 +140,57 @@ impl Policy {
     /// Selects the node to evict, and remembers it. A candidate that has won enough room moves to
     /// probation. Without duels, the regions give up their nodes in turn, and the node that was
     /// written last stays if there is another one.
-    pub(super) fn loser(&mut self, store: &impl PolicyStore) -> Option<NodeId> {
+    pub(super) fn loser<'s, S: PolicyStore>(
+        &mut self,
+        store: &'s S,
+    ) -> Option<(NodeId, S::Node<'s>)> {
+        let with_node = |id| (id, store.node(id));
         if self.kind == Kind::SegmentedLru {
             let mut nodes = [Region::Probation, Region::Window, Region::Protected]
                 .into_iter()
                 .flat_map(|region| self.regions.of(region).list.iter_back(store));
             let first = nodes.next();
-            return if first == Some(self.newest) { nodes.next().or(first) } else { first };
+            let loser = if first == Some(self.newest) { nodes.next().or(first) } else { first };
+            return loser.map(with_node);
         }
         let window = self.regions.of(Region::Window);
         let (candidate, victim) = (window.list.back(), self.regions.main_victim());
         let has_room = window.weight <= self.targets.window;
-        let (id, leaver) = match (candidate, victim) {
-            (Some(candidate), Some(victim)) if !has_room => self.duel(store, candidate, victim),
-            (_, Some(victim)) => (victim, Leaver::Victim),
-            (candidate, None) => (candidate?, Leaver::Rejected),
+        let ((id, node), leaver) = match (candidate, victim) {
+            (Some(candidate), Some(victim)) if !has_room => {
+                return Some(self.duel(store, with_node(candidate), with_node(victim)));
+            }
+            (_, Some(victim)) => (with_node(victim), Leaver::Victim),
+            (candidate, None) => (with_node(candidate?), Leaver::Rejected),
         };
         if self.kind == Kind::TinyLfu {
-            self.memory.put(self.admission.sketch.spread(store.hash(id)), leaver);
+            self.memory.put(self.admission.sketch.spread(node.hash()), leaver);
         }
-        Some(id)
+        Some((id, node))
     }
 
-    /// The loser of a duel, and how it leaves.
-    fn duel(
+    /// The loser of a duel, which the memory keeps.
+    #[inline]
+    fn duel<'s, S: PolicyStore>(
         &mut self,
-        store: &impl PolicyStore,
-        candidate: NodeId,
-        victim: NodeId,
-    ) -> (NodeId, Leaver) {
-        let [of_c, of_v] = [candidate, victim].map(|id| store.node(id));
-        let [c, v] = [of_c, of_v].map(|node| self.admission.sketch.spread(node.hash()));
+        store: &'s S,
+        candidate: (NodeId, S::Node<'s>),
+        victim: (NodeId, S::Node<'s>),
+    ) -> (NodeId, S::Node<'s>) {
+        let [c, v] = [candidate, victim].map(|(_, node)| self.admission.sketch.spread(node.hash()));
         if !self.admission.admits(c, v) {
-            return (candidate, Leaver::Rejected);
+            self.memory.put(c, Leaver::Rejected);
+            return candidate;
         }
-        let before = if self.duel.candidate == of_c.hash() { self.duel.won } else { 0 };
-        let won = before + u64::from(of_v.weight());
-        self.duel = Duel { candidate: of_c.hash(), won };
-        if won >= u64::from(of_c.weight()) {
+        let hash = candidate.1.hash();
+        let before = if self.duel.candidate == hash { self.duel.won } else { 0 };
+        let won = before + u64::from(victim.1.weight());
+        self.duel = Duel { candidate: hash, won };
+        if won >= u64::from(candidate.1.weight()) {
             self.duel = Duel::default();
-            self.regions.move_to_front(store, candidate, Region::Probation);
+            self.regions.move_to_front(store, candidate.0, Region::Probation);
         }
-        (victim, Leaver::Victim)
+        self.memory.put(v, Leaver::Victim);
+        victim
     }
 }

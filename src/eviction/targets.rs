@@ -1,17 +1,18 @@
 //! The target weights of window and protected region. The window's is the one knob of the policy.
 //!
 //! It begins at a 50th of the maximum, and follows the keys that come back (`memory`): a rejected
-//! one widens the window by its own weight, a victim narrows it by as much. So the window moves
-//! until one more entry of room is worth the same on either side. It stays between a 100th of the
-//! maximum and all but a 50th of it, so that neither side is without evidence.
+//! one widens the window by the weight of the new entry, a victim narrows it by as much. So the
+//! window moves until one more entry of room is worth the same on either side. It stays between a
+//! 100th of the maximum and all but a 50th of it, both at least 1 if there is room: a side without
+//! entries would have no evictions to learn from. A share that is fixed stays as it is.
 //!
 //! A key that comes back has been evicted before, and is forgotten when it does. So there is at
 //! most one step for each eviction, and none for a hit.
 
 use super::memory::Leaver;
 
-/// The first target of the window is this part of the maximum. Any of a 50th to a tenth does
-/// equally well (`docs/eviction.md`).
+/// The first target of the window is this part of the maximum. A 20th does equally well, a fifth
+/// loses 0.3 points of hit ratio more (`docs/eviction.md`).
 const FIRST: u64 = 50;
 /// The least target of the window is this part of the maximum.
 const LEAST: u64 = 100;
@@ -40,11 +41,14 @@ impl Targets {
         targets
     }
 
-    /// Changes the maximum. The window keeps its share of it.
+    /// Changes the maximum. The window keeps its share of it, unless that is mostly rounding.
     pub fn set_max(&mut self, max: u64) {
-        let window = u128::from(self.window) * u128::from(max) / u128::from(self.max.max(1));
-        // The window is within the old maximum, so that this is within the new one.
-        (self.max, self.window) = (max, window as u64);
+        self.window = match self.max {
+            ..LEAST => max / FIRST,
+            // The window is within the old maximum, so that this is within the new one.
+            of => (u128::from(self.window) * u128::from(max) / u128::from(of)) as u64,
+        };
+        self.max = max;
         self.settle();
     }
 
@@ -64,7 +68,8 @@ impl Targets {
             Some(share) => ((max as f64 * share).round() as u64).clamp(max.min(1), max),
             None => {
                 let least = (max / LEAST).max(1).min(max);
-                self.window.clamp(least, (max - max / LEAST_OF_MAIN).max(least))
+                let of_main = (max / LEAST_OF_MAIN).max(1);
+                self.window.clamp(least, max.saturating_sub(of_main).max(least))
             }
         };
         let main = max - self.window;

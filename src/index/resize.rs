@@ -46,8 +46,9 @@ impl Index {
     /// table by a factor of 16 at most, and never below the capacity given to
     /// [`with_capacity`](Self::with_capacity).
     ///
-    /// To be called with each batch of additions, and followed by a [`help`](Self::help) of at
-    /// least [`moves_for`] that many additions. Otherwise chains grow long.
+    /// To be called with each batch of additions that changes the number of entries, and followed
+    /// by a [`help`](Self::help) of at least [`moves_for`] that many additions. Otherwise
+    /// chains grow long.
     pub fn resize_for(&self, guard: &Guard, entries: usize) -> bool {
         let table = self.root.current(guard);
         if table.next.get(guard).is_some() {

@@ -11,12 +11,12 @@ pub(super) const INDEX_BITS: u32 = if cfg!(cortado_loom) { 28 } else { 25 };
 /// The pool has at most this many chunks: ids of higher chunks are reserved.
 pub(super) const CHUNKS: usize = (NodeId::FIRST_RESERVED.raw() >> INDEX_BITS) as usize;
 /// The first chunk has `1 << FIRST_CHUNK_BITS` nodes.
-const FIRST_CHUNK_BITS: usize = 3;
+const FIRST_CHUNK_BITS: usize = if cfg!(cortado_loom) { 3 } else { 4 };
 /// The first `DOUBLING` chunks double in size. The next two have the size of the last of these, and
 /// from there on each pair is twice as large as the pair before, so that the pool grows by half or
 /// by a third. With four chunks of each size, the table would be 1.5 KiB in each cache instead of
 /// 0.75 KiB.
-const DOUBLING: usize = 11;
+const DOUBLING: usize = 10;
 
 /// The number of nodes in a chunk.
 pub(super) fn chunk_len(chunk: usize) -> usize {

@@ -162,6 +162,10 @@ impl Reserve {
     /// that the nodes in use gather there. Returns whether there may be more to move. If another
     /// thread holds the lock, this moves nothing and returns true.
     pub fn trim(&self, pool: &impl NodeMemory, most: usize) -> bool {
+        // So few nodes are no surplus if all of them are free.
+        if pool.handed_out() <= self.idle {
+            return false;
+        }
         let Some(mut state) = self.state.try_lock() else { return true };
         self.is_surplus(&state, pool)
             && self.move_free(&mut state, pool, most) > 0

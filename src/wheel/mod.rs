@@ -99,6 +99,7 @@ use crate::links::{Links, NodeId};
 use crate::primitives::seeded;
 use buckets::{Buckets, is_linked};
 use geometry::{is_later, time_left};
+use std::sync::Arc;
 
 pub use geometry::{Geometry, Level, Ring};
 pub use store::TimerStore;
@@ -121,7 +122,7 @@ pub enum Poll {
 /// All methods that take a store must be given the same store.
 #[derive(Debug)]
 pub struct Wheel<const LANES: usize = 1> {
-    geometry: Geometry,
+    geometry: Arc<Geometry>,
     buckets: Buckets<LANES>,
     clock: Timestamp,
     len: usize,
@@ -137,7 +138,8 @@ const COARSE_SHARE: u32 = 16;
 
 impl<const LANES: usize> Wheel<LANES> {
     /// Creates an empty wheel whose clock reads `now`.
-    pub fn new(geometry: Geometry, now: Timestamp) -> Self {
+    pub fn new(geometry: impl Into<Arc<Geometry>>, now: Timestamp) -> Self {
+        let geometry = geometry.into();
         let buckets = Buckets::new(&geometry);
         Self { geometry, buckets, clock: now, len: 0, looks: 0 }
     }
@@ -168,12 +170,23 @@ impl<const LANES: usize> Wheel<LANES> {
     pub fn schedule(
         &mut self,
         store: &impl TimerStore,
-        (id, links): (NodeId, &Links),
+        node: (NodeId, &Links),
         deadline: Option<Timestamp>,
     ) {
-        self.cancel(store, links);
+        self.cancel(store, node.1);
+        self.insert(store, node, deadline);
+    }
+
+    /// [`schedule`](Self::schedule) of an id that is not in the wheel.
+    #[inline]
+    pub fn insert(
+        &mut self,
+        store: &impl TimerStore,
+        node: (NodeId, &Links),
+        deadline: Option<Timestamp>,
+    ) {
         if let Some(deadline) = deadline {
-            self.push_by_deadline(store, (id, links), deadline);
+            self.push_by_deadline(store, node, deadline);
             self.len += 1;
         }
     }

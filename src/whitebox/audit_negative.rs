@@ -111,6 +111,19 @@ impl Subject {
         self.state(|state| change(state.policy.as_mut().expect("the cache is bounded")));
     }
 
+    /// Looks while the maintenance counts so, in place of the policy.
+    fn without_policy(&self, (count, weight): (u64, u64), look: &dyn Fn()) {
+        let mut policy = None;
+        self.state(|state| {
+            policy = state.policy.take();
+            (state.unbounded.count, state.unbounded.weight) = (count, weight);
+        });
+        look();
+        self.state(|state| {
+            (state.policy, state.unbounded.count, state.unbounded.weight) = (policy.take(), 0, 0);
+        });
+    }
+
     /// Replaces the id `from` by `to` in the index, at the hash of the first entry.
     fn misplace(&self, from: NodeId, to: NodeId) {
         let guard = crate::epoch::pin();
@@ -161,9 +174,7 @@ const DAMAGES: &[Damage] = &[
         drop(locked);
     }),
     ("count: an entry too many", "30 indexed, 31 counted", |s, look| {
-        s.state(|state| state.count += 1);
-        look();
-        s.state(|state| state.count -= 1);
+        s.without_policy((31, 60), look);
     }),
     ("count: not published", "published count 29", |s, look| {
         s.core().upkeep.published.entries.fetch_sub(1, Relaxed);
@@ -171,9 +182,7 @@ const DAMAGES: &[Damage] = &[
         s.core().upkeep.published.entries.fetch_add(1, Relaxed);
     }),
     ("weight: too much", "weight 60, counted 61", |s, look| {
-        s.state(|state| state.weight += 1);
-        look();
-        s.state(|state| state.weight -= 1);
+        s.without_policy((30, 61), look);
     }),
     ("weight: not published", "published weight 59, is 60", |s, look| {
         s.core().upkeep.published.weight.fetch_sub(1, Relaxed);
@@ -255,13 +264,13 @@ const DAMAGES: &[Damage] = &[
         look();
         meta.set_region(region);
     }),
-    ("policy: a missing entry", "policy holds 29 of 30", |s, look| {
+    ("policy: a missing entry", "30 indexed, 29 counted", |s, look| {
         let (id, meta) = s.one();
         s.policy(|policy| policy.remove(s.pool(), meta));
         look();
         s.policy(|policy| policy.add(s.pool(), (id, meta)));
     }),
-    ("policy: a removed node in the place of an entry", "policy weighs 61, is 60", |s, look| {
+    ("policy: a removed node in the place of an entry", "weight 60, counted 61", |s, look| {
         let (id, _) = s.one();
         s.policy(|policy| policy.replace(s.pool(), id, s.removed));
         look();

@@ -450,3 +450,18 @@ fn clearings_beyond_a_quarter_of_the_marks_sweep_a_share() {
     }
     cache.audit();
 }
+
+/// A move of the index ends while the entries go on to become fewer. The pass after it looks again.
+#[test]
+fn an_index_that_was_emptied_ends_small() {
+    let _alone = alone();
+    let cache: Numbers = Cache::builder().clock(Clock::manual().0).build();
+    (0..200_000).for_each(|key| cache.insert(key, key));
+    cache.run_pending_tasks();
+    let buckets = || core(&cache).index.buckets(&crate::epoch::pin());
+    let before = buckets();
+    cache.invalidate_all();
+    (0..5).for_each(|_| cache.run_pending_tasks());
+    assert_eq!(cache.entry_count(), 0);
+    assert!(buckets() <= 16, "{} of {before} buckets are left", buckets());
+}

@@ -162,8 +162,8 @@ fn pressure_rises_with_count_and_weight() {
     assert_eq!(write_all(&buffer, 4), (vec![1, 2, 3, 4], true));
     assert_eq!(buffer.push(7, 5), Ok(Pressure::Drain));
     assert_eq!(write_all(&buffer, 3), (vec![5, 6, 7], false));
-    assert_eq!(buffer.push(8, 50), Ok(Pressure::First));
-    assert_eq!(buffer.push(9, 1), Ok(Pressure::Drain), "more than half of the weight");
+    assert_eq!(buffer.push(8, 49), Ok(Pressure::First));
+    assert_eq!(buffer.push(9, 1), Ok(Pressure::Drain), "half of the weight");
     assert_eq!(write_all(&buffer, 2), (vec![8, 9], false));
     assert_eq!(buffer.pending_weight(), 0);
     assert!(buffer.is_empty());
@@ -424,9 +424,10 @@ proptest! {
                     } else {
                         model.push((event, weight));
                         let sum: u64 = model.iter().map(|(_, weight)| u64::from(*weight)).sum();
+                        let due = if weight_limit < 8 { weight_limit } else { weight_limit / 2 };
                         Ok(if sum > weight_limit {
                             Pressure::Urgent
-                        } else if model.len() >= batch || sum > weight_limit / 2 {
+                        } else if model.len() >= batch || sum >= due {
                             Pressure::Drain
                         } else if model.len() == 1 {
                             Pressure::First

@@ -48,7 +48,7 @@ impl Duels {
         let is_duel = in_window.count() as u64 > policy.window_target();
         let heat = |id| policy.frequency(store.hash(id));
         let [c, r] = [candidate, resident].map(|id| id.map(heat));
-        let victim = policy.take_victim(store);
+        let victim = policy.take_victim(store).map(|it| it.0);
         match victim {
             None => (),
             Some(_) if !is_duel => assert_eq!(victim, resident, "the window is not too large"),
@@ -244,7 +244,7 @@ fn who_has_won_its_room_is_on_probation() {
     };
     let first = heavy(&mut store, &mut policy, 1_000);
     for won in 1..=12 {
-        let victim = policy.take_victim(&store).unwrap();
+        let victim = policy.take_victim(&store).unwrap().0;
         assert_eq!((store.weight(victim), store.region(first)), (1, Region::Window), "{won} of 20");
     }
     policy.remove(&store, store.node(first));
@@ -254,11 +254,11 @@ fn who_has_won_its_room_is_on_probation() {
     assert_eq!(second, first, "another key gets the id");
     for won in 1..=20 {
         assert_eq!(store.region(second), Region::Window, "{won} of 20");
-        let victim = policy.take_victim(&store).unwrap();
+        let victim = policy.take_victim(&store).unwrap().0;
         assert_eq!(store.weight(victim), 1);
     }
     assert_eq!(store.region(second), Region::Probation);
-    assert_eq!(policy.take_victim(&store), None);
+    assert!(policy.take_victim(&store).is_none());
     policy.validate(&store).unwrap();
 }
 
@@ -315,7 +315,7 @@ fn the_window_gives_up_what_needs_no_duel() {
     // Room has come: all but what is left of the target may go, a few with each call.
     policy.set_max_weight(150);
     for _ in 0..20 {
-        assert_eq!(policy.take_victim(&store), None);
+        assert!(policy.take_victim(&store).is_none());
     }
     assert_eq!(in_window(&store, &policy) as u64, policy.window_target());
     policy.validate(&store).unwrap();

@@ -50,10 +50,10 @@ impl Full {
         let mut gone = Vec::new();
         for key in newcomers {
             self.add(key);
-            let victim = self.policy.take_victim(&self.store).expect("it is full");
+            let victim = self.policy.take_victim(&self.store).expect("it is full").0;
             self.store.free(victim);
             gone.push(self.held.remove(&victim).unwrap());
-            assert_eq!(self.policy.take_victim(&self.store), None);
+            assert!(self.policy.take_victim(&self.store).is_none());
         }
         gone
     }
@@ -115,7 +115,7 @@ fn two_keys_of_one_hash_are_known() {
         let id = full.store.alloc_hashed(hash(1_000), 1);
         full.held.insert(id, 1_000);
         full.policy.add(&full.store, (id, full.store.node(id)));
-        let victim = full.policy.take_victim(&full.store).unwrap();
+        let victim = full.policy.take_victim(&full.store).unwrap().0;
         full.held.remove(&victim);
         full.store.free(victim);
     }
@@ -162,5 +162,24 @@ fn the_memory_shrinks_with_the_cache() {
             "{few} of 21 with seed {seed}: less than the fuller line"
         );
         assert_eq!(of_two_lines(200), PLACES, "one line, seed {seed}");
+    }
+}
+
+/// A victim that stays, because something uses it, is not one that left.
+#[test]
+fn who_is_set_aside_or_readmitted_has_not_left() {
+    for is_aside in [true, false] {
+        let mut full = Full::new(ENTRIES_PER_LINE - 1, 1);
+        full.add(1_000);
+        let (victim, _) = full.policy.take_victim(&full.store).unwrap();
+        let key = full.held[&victim];
+        if is_aside {
+            full.policy.set_aside(&full.store, victim);
+            full.policy.restore(&full.store, victim);
+        } else {
+            full.policy.readmit(&full.store, victim);
+        }
+        full.empty();
+        assert_eq!(full.known(&[key]), [], "aside: {is_aside}");
     }
 }

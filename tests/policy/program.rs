@@ -149,7 +149,7 @@ impl Program {
             }
             Op::Readmit => self.readmit(),
             Op::SetAside => {
-                if let Some(id) = self.policy.take_victim(&self.store) {
+                if let Some((id, _)) = self.policy.take_victim(&self.store) {
                     self.policy.set_aside(&self.store, id);
                     assert!(self.is_aside(id));
                 }
@@ -185,7 +185,7 @@ impl Program {
     }
 
     fn readmit(&mut self) {
-        let Some(id) = self.policy.take_victim(&self.store) else { return };
+        let Some((id, _)) = self.policy.take_victim(&self.store) else { return };
         self.policy.readmit(&self.store, id);
         self.check();
         let others = self
@@ -201,7 +201,7 @@ impl Program {
     /// The next victim, taken out of the books.
     fn victim(&mut self) -> Option<NodeId> {
         let over = self.policy.weight() > self.policy.max_weight();
-        let victim = self.policy.take_victim(&self.store);
+        let victim = self.policy.take_victim(&self.store).map(|it| it.0);
         let is_candidate = |(&id, &(_, weight)): (&NodeId, &(u64, u32))| {
             weight > 0 && (Some(id) == victim || !self.is_aside(id))
         };

@@ -16,7 +16,8 @@ fn add(store: &mut Store, policy: &mut Policy, key: u64, weight: u32) -> NodeId 
 }
 
 fn evict_all(store: &mut Store, policy: &mut Policy) -> Vec<NodeId> {
-    let victims: Vec<NodeId> = std::iter::from_fn(|| policy.take_victim(store)).collect();
+    let victims: Vec<NodeId> =
+        std::iter::from_fn(|| policy.take_victim(store).map(|it| it.0)).collect();
     victims.iter().for_each(|&id| store.free(id));
     victims
 }
@@ -45,7 +46,7 @@ fn every_call_is_bounded() {
         }
         bounded(&store);
         windows.insert(policy.window_target());
-        if let Some(victim) = policy.take_victim(&store) {
+        if let Some((victim, _)) = policy.take_victim(&store) {
             bounded(&store);
             alive.remove(&keys.remove(&victim).unwrap());
             store.free(victim);
@@ -58,11 +59,11 @@ fn every_call_is_bounded() {
     policy.set_max_weight(10);
     bounded(&store);
     for _ in 0..MAX - 10 {
-        let victim = policy.take_victim(&store).unwrap();
+        let victim = policy.take_victim(&store).unwrap().0;
         bounded(&store);
         store.free(victim);
     }
-    assert_eq!((policy.take_victim(&store), policy.weight()), (None, 10));
+    assert_eq!((policy.take_victim(&store).is_none(), policy.weight()), (true, 10));
     policy.validate(&store).unwrap();
     assert!((1..=VISITS).contains(&worst), "{worst} visits in one call");
 }
@@ -96,7 +97,7 @@ fn weightless_entries_neither_leave_nor_hinder() {
     for key in 10_000..10_100 {
         add(&mut store, &mut policy, key, 3);
         store.take_visits();
-        if let Some(victim) = policy.take_victim(&store) {
+        if let Some((victim, _)) = policy.take_victim(&store) {
             assert!(store.take_visits() <= VISITS);
             assert_eq!(store.weight(victim), 3);
             store.free(victim);
@@ -157,7 +158,7 @@ fn room_is_won_by_weight() {
             let id = add(&mut store, &mut policy, key, 1);
             (0..resident(key)).for_each(|_| policy.record_hit(&store, id));
         }
-        assert_eq!(policy.take_victim(&store), None);
+        assert!(policy.take_victim(&store).is_none());
         let heavy = add(&mut store, &mut policy, 1_000, weight);
         (1..touches).for_each(|_| policy.record_hit(&store, heavy));
         let victims = evict_all(&mut store, &mut policy);
@@ -336,4 +337,22 @@ fn a_reload_takes_the_old_ones_place_and_does_not_count() {
     policy.replace_reloaded(&store, ids[1], new);
     assert_eq!(store.region(new), Region::Window);
     assert!(policy.frequency(store.hash(new)) > before);
+}
+
+/// Without duels nobody counts requests: who is in probation leaves before those in the window,
+/// however often it was asked for, and the orders say so.
+#[test]
+fn without_duels_the_orders_are_those_of_the_queues() {
+    let (mut store, mut policy) = (Store::new(), Policy::segmented_lru(100, 1));
+    for _ in 0..5 {
+        let id = add(&mut store, &mut policy, 7, 1);
+        policy.remove(&store, store.node(id));
+        store.free(id);
+    }
+    let first = add(&mut store, &mut policy, 7, 1);
+    (100..150).for_each(|key| _ = add(&mut store, &mut policy, key, 1));
+    assert_eq!(policy.coldest(&store).next(), Some(first));
+    assert_eq!(policy.hottest(&store).last(), Some(first));
+    policy.set_max_weight(50);
+    assert_eq!(policy.take_victim(&store).map(|it| it.0), Some(first));
 }

@@ -195,11 +195,12 @@ fn a_scan_makes_few_strangers_popular() {
     assert!(wrong < 400, "{wrong} of 20,000 strangers seem to be popular");
 }
 
-/// 8 bytes per entry, but 256 for each of few entries, until those are 4 KiB; and back again.
+/// 8 bytes per entry, but 256 for each of few entries, until those are 4 KiB; and back again. 128
+/// for none.
 #[test]
 fn size_follows_the_entries() {
     let mut sketch = Sketch::new(3);
-    assert_eq!(sketch.bytes(), 256);
+    assert_eq!(sketch.bytes(), 128);
     for entries in 1..=20_000usize {
         sketch.fit(entries);
         assert_eq!(sketch.bytes(), (entries.div_ceil(8) * 64).max((entries * 256).min(4096)));

@@ -196,7 +196,7 @@ impl Sim {
 
     /// Makes room.
     pub fn evict(&mut self) {
-        while let Some(victim) = self.policy.take_victim(&self.store) {
+        while let Some((victim, _)) = self.policy.take_victim(&self.store) {
             let key = self.keys.remove(&victim).unwrap();
             self.ids.remove(&key);
             self.store.free(victim);

@@ -194,11 +194,56 @@ fn the_policy_takes_nine_bytes_per_entry() {
         let mut policy = Policy::new(entries, 1);
         for &id in &ids {
             policy.add(&store, (id, store.node(id)));
-            if let Some(victim) = policy.take_victim(&store) {
+            if let Some((victim, _)) = policy.take_victim(&store) {
                 assert_ne!(victim, id, "it is in the window");
             }
         }
         let each = (memory()[0] - before) as f64 / entries as f64;
         assert!((9.0..12.5).contains(&each), "{each:.2} bytes for each of {entries}");
     }
+}
+
+/// Where a hundredth of the maximum rounds to nothing, both sides have room for an entry, and a new
+/// maximum does not take the rounding for a share.
+#[test]
+fn a_small_maximum_leaves_both_sides_room() {
+    let mut reached = 0;
+    for max in 2..50 {
+        let mut sim = Sim::new(Policy::new(max, 1));
+        let (mut most, mut gone) = (0, Vec::new());
+        // Whoever was evicted from the window comes back.
+        for fresh in 0..2_000 {
+            let before: Vec<(u64, Region)> =
+                sim.keys().into_iter().map(|key| (key, sim.region(key))).collect();
+            sim.request(gone.pop().unwrap_or(fresh));
+            let evicted = before.into_iter().filter(|&(key, _)| !sim.contains(key));
+            gone.extend(evicted.filter(|it| it.1 == Region::Window).map(|it| it.0));
+            most = most.max(sim.policy.window_target());
+        }
+        assert!(most < max, "{most} of {max}");
+        reached += u32::from(most == max - 1);
+        sim.policy.validate(&sim.store).unwrap();
+    }
+    assert!(reached > 20, "{reached} of 48 have been pumped up");
+    let mut policy = Policy::new(1, 1);
+    assert_eq!(policy.window_target(), 1);
+    policy.set_max_weight(100_000);
+    assert_eq!(policy.window_target(), 2_000);
+    policy.set_max_weight(0);
+    policy.set_max_weight(100_000);
+    assert_eq!(policy.window_target(), 2_000);
+}
+
+/// In a full cache without an entry in probation, a rejected key that comes back is not the next
+/// victim.
+#[test]
+fn who_comes_back_stays_for_a_while() {
+    let mut sim = Sim::new(Policy::new(1, 1));
+    sim.run([1, 2, 1].into_iter());
+    let mut stays = 0;
+    for key in 10..200 {
+        sim.run([key, key + 1_000, key].into_iter());
+        stays += u32::from(sim.contains(key));
+    }
+    assert!(stays > 50, "{stays} of 190");
 }

@@ -83,7 +83,7 @@ impl Core {
     /// have no end.
     #[cold]
     pub fn refuse_closed(&self, id: NodeId, deadline: Timestamp, now: Timestamp) {
-        let has_end = self.notices.receiving.as_ref().is_some_and(Receiving::is_ended);
+        let has_end = self.notices.receiving.as_deref().is_some_and(Receiving::is_ended);
         if !(has_end || reentrancy::notifies(self.id())) || seeded("refusals-are-announced") {
             return self.announce(id, RemovalCause::Explicit, deadline, now);
         }
@@ -105,7 +105,7 @@ impl Core {
     pub fn submit_deliveries(&self) {
         let notices = &self.notices;
         if seeded("the-scheduler-wakes-receivers") {
-            notices.receiving.as_ref().inspect(|receiving| receiving.wake());
+            notices.receiving.as_deref().inspect(|receiving| receiving.wake());
         }
         if notices.has_work()
             && let Some(ticket) = notices.handoff.request()

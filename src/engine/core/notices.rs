@@ -31,7 +31,7 @@ pub struct Notices {
     pub outbox: Outbox<Notice>,
     pub has_listener: bool,
     /// The receiver of the notices, in place of listeners.
-    pub receiving: Option<Receiving>,
+    pub receiving: Option<Box<Receiving>>,
     /// Nodes without a count. The thread that delivers next drops their keys and values.
     pub to_drop: SegQueue<Vec<NodeId>>,
     /// Whether reloads wait to be handed to the executor. Relaxed: whoever stores it holds the
@@ -66,7 +66,7 @@ impl Notices {
                 config.receives,
             ),
             has_listener: config.has_listener,
-            receiving: config.receives.then(Receiving::default),
+            receiving: config.receives.then(Box::default),
             to_drop: SegQueue::new(),
             notes_reloads: AtomicBool::new(false),
             nodes_to_drop: AtomicU32::new(0),
@@ -99,7 +99,7 @@ impl Notices {
     /// How many notices may wait before writers do. There is no limit while nobody can receive, nor
     /// after the end.
     pub fn wait_limit(&self) -> Option<usize> {
-        let applies = self.receiving.as_ref().is_none_or(Receiving::is_awaited);
+        let applies = self.receiving.as_deref().is_none_or(Receiving::is_awaited);
         self.limit.of(Overflow::Wait).filter(|_| applies)
     }
 
@@ -139,7 +139,7 @@ impl Notices {
     /// slow: a job cannot help with that, and would never end.)
     #[cold]
     fn has_receiver_to_look_after(&self) -> bool {
-        self.receiving.as_ref().is_some_and(|it| it.is_parked() || it.is_gone())
+        self.receiving.as_deref().is_some_and(|it| it.is_parked() || it.is_gone())
     }
 
     /// The limit, if more notices wait than it allows.
@@ -202,7 +202,7 @@ impl Notices {
     /// Whether a further notice has to be discarded: too many wait, or nobody will receive it.
     /// Counts it then.
     pub fn discards(&self) -> bool {
-        let is_gone = self.receiving.as_ref().is_some_and(Receiving::is_gone);
+        let is_gone = self.receiving.as_deref().is_some_and(Receiving::is_gone);
         let is_full = self.limit.of(Overflow::Discard).is_some_and(|limit| self.pending() >= limit);
         if is_gone || is_full {
             self.count_discarded();

@@ -11,13 +11,19 @@ use crate::primitives::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::wheel::Wheel;
 use std::collections::VecDeque;
 
+/// How many nodes there are, and their weight.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Totals {
+    pub count: u64,
+    pub weight: u64,
+}
+
 /// The state of the maintenance. The maintenance lock protects it.
 pub struct Maintenance {
     pub wheel: Wheel,
     pub policy: Option<Policy>,
-    /// Nodes that the maintenance knows to be in the index, and their weight.
-    pub count: u64,
-    pub weight: u64,
+    /// In a cache without a policy: see [`count`](Self::count) and [`weight`](Self::weight).
+    pub unbounded: Totals,
     /// Whether the cache is gone. No pass runs any more.
     pub ended: bool,
     /// Reads that were drained, and entries that were evicted, in this record period.
@@ -40,6 +46,8 @@ pub struct Maintenance {
     pub sweep: Option<Sweep>,
     /// The generation up to which everything older is swept.
     pub swept: Generation,
+    /// The number of entries for which the index was last found to have the right size.
+    pub fitted: Option<u64>,
     /// Scratch space for the ids of one bucket.
     pub ids: Vec<NodeId>,
 }
@@ -49,8 +57,7 @@ impl Maintenance {
         Self {
             wheel: Wheel::new(config.geometry(), now),
             policy: config.max_capacity.map(|capacity| policy_of(config, capacity)),
-            count: 0,
-            weight: 0,
+            unbounded: Totals::default(),
             ended: false,
             reads_in_period: 0,
             evictions_in_period: 0,
@@ -63,8 +70,21 @@ impl Maintenance {
             events: Vec::new(),
             sweep: None,
             swept: Generation::FIRST,
+            fitted: None,
             ids: Vec::new(),
         }
+    }
+}
+
+impl Maintenance {
+    /// The number of nodes that the maintenance knows to be in the index.
+    pub fn count(&self) -> u64 {
+        self.policy.as_ref().map_or(self.unbounded.count, |policy| policy.len() as u64)
+    }
+
+    /// Their weight.
+    pub fn weight(&self) -> u64 {
+        self.policy.as_ref().map_or(self.unbounded.weight, Policy::weight)
     }
 }
 

@@ -5,7 +5,7 @@ use super::state::{Maintenance, Published};
 use crate::buffer::read::ReadBuffer;
 use crate::buffer::ring::MAX_CAPACITY;
 use crate::buffer::stripe_count;
-use crate::buffer::write::{MAX_BATCH, WriteBuffer, WriteLimits};
+use crate::buffer::write::{MAX_BATCH, WriteBuffer, WriteLimits, due_weight};
 use crate::clock::Timestamp;
 use crate::config::Config;
 use crate::drain::DrainStatus;
@@ -25,7 +25,7 @@ pub const SLACK_SHARE: u64 = 16;
 const LEAST_STRIPE_WEIGHT: u64 = 64;
 
 /// The smallest batch that a stripe has memory for. A capacity that is raised later needs it.
-const LEAST_ROOM: usize = 32;
+const LEAST_ROOM: usize = 16;
 
 /// How long a scheduled cache lets recorded writes wait for a pass.
 pub const PASS_DELAY: Duration = Duration::from_millis(2);
@@ -56,8 +56,9 @@ pub struct Upkeep {
 /// quarter. That requires that every entry weighs 1. Updates and removals need no room; the whole
 /// slack bounds the number of those that are spilled.
 ///
-/// A stripe asks for a drain at half of its weight. What comes until a thread has drained it takes
-/// the other half. Without that half, threads that write at once would wait for each other.
+/// A stripe asks for a drain at half of its weight, or when it is full if that is few entries. What
+/// comes until a thread has drained it takes the other half. Without that half, threads that write
+/// at once would wait for each other.
 fn write_limits(weighs: bool, capacity: u64, stripes: usize) -> WriteLimits {
     let stripes = stripes as u64;
     let share = capacity / SLACK_SHARE;
@@ -65,7 +66,7 @@ fn write_limits(weighs: bool, capacity: u64, stripes: usize) -> WriteLimits {
     let spills = !weighs && quarter / stripes >= MAX_CAPACITY as u64;
     let (spilled_events, spilled_weight) = if spills { (share, quarter) } else { (0, 0) };
     let weight = ((share / 2 - spilled_weight) / stripes).max(1);
-    let batch = usize::try_from((weight / 2).max(1)).unwrap_or(MAX_BATCH).min(MAX_BATCH);
+    let batch = usize::try_from(due_weight(weight)).unwrap_or(MAX_BATCH).min(MAX_BATCH);
     WriteLimits { batch, weight, spilled_events, spilled_weight }
 }
 

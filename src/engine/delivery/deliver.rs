@@ -129,7 +129,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// Delivers the notices that are left when the cache is dropped, unless there is a receiver: it
     /// outlives the cache, and takes them.
     pub fn announce_rest(&self) {
-        if self.core.notices.receiving.as_ref().is_some_and(Receiving::is_taken) {
+        if self.core.notices.receiving.as_deref().is_some_and(Receiving::is_taken) {
             return;
         }
         let outbox = &self.core.notices.outbox;

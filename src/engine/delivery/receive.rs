@@ -17,7 +17,7 @@ pub struct Receiver<K, V> {
 impl<K, V, S> Engine<K, V, S> {
     /// The receiver of the removals; `None` if another caller has it, or the cache has none.
     pub fn take_receiver(&self) -> Option<Receiver<K, V>> {
-        let is_taken = self.core.notices.receiving.as_ref().is_some_and(Receiving::take);
+        let is_taken = self.core.notices.receiving.as_deref().is_some_and(Receiving::take);
         is_taken.then(|| Receiver { core: Arc::clone(&self.core), pool: self.pool.share() })
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A batch is taken out whole and gone through twice. The first time only prefetches, some events
 //! ahead of the second, which applies. An event touches the nodes beside its own in two lists, a
-//! line of the sketch and a line of the memory of rejections, all of them anywhere in memory.
+//! line of the sketch and a line of the memory of leavers, all of them anywhere in memory.
 //! Without the prefetches these misses cost two to four times the rest.
 
 use super::pass::{MAX_DRAINED, Pass};
@@ -136,23 +136,27 @@ impl Pass<'_> {
     /// The node was published.
     fn added(&mut self, id: NodeId) {
         let meta = self.core.pool.meta(id);
-        meta.set_state(state::ADDED);
         if meta.state() & state::REMOVED != 0 && !seeded("added-after-removed") {
             // The pass drained its removal first.
+            meta.set_state(state::ADDED);
             self.push_dead(id, meta);
             return;
         }
-        if meta.deadline() == GONE {
+        let deadline = meta.deadline();
+        if deadline == GONE {
             // It was unlinked meanwhile. The event of that is on its way.
+            meta.set_state(state::ADDED);
             return;
         }
-        meta.set_state(state::LINKED);
-        self.state.count += 1;
-        self.state.weight += u64::from(meta.weight());
+        meta.set_state(state::ADDED | state::LINKED);
         if let Some(policy) = &mut self.state.policy {
             policy.add(&*self.core.pool, (id, meta));
+        } else {
+            self.state.unbounded.count += 1;
+            self.state.unbounded.weight += u64::from(meta.weight());
         }
-        self.schedule(id, meta);
+        let timers = self.timers();
+        self.state.wheel.insert(&timers, (id, &meta.timer), timers.show(ended_at(deadline)));
         self.sweep_if_old(id, meta);
     }
 
@@ -170,8 +174,10 @@ impl Pass<'_> {
         }
         meta.set_state(state::ADDED | state::LINKED);
         before.clear_state(state::LINKED);
-        self.state.weight -= u64::from(before.weight());
-        self.state.weight += u64::from(meta.weight());
+        if self.state.policy.is_none() {
+            self.state.unbounded.weight += u64::from(meta.weight());
+            self.state.unbounded.weight -= u64::from(before.weight());
+        }
         if pool.refresh(old).is_some_and(RefreshMark::was_reloaded) {
             self.replace_reloaded((new, meta), (old, before));
         } else if let Some(policy) = &mut self.state.policy {
@@ -247,11 +253,12 @@ impl Pass<'_> {
             return;
         }
         meta.clear_state(state::LINKED);
-        self.state.count -= 1;
-        self.state.weight -= u64::from(meta.weight());
         self.state.wheel.cancel(&self.timers(), &meta.timer);
         if let Some(policy) = &mut self.state.policy {
             policy.remove(&*self.core.pool, meta);
+        } else {
+            self.state.unbounded.count -= 1;
+            self.state.unbounded.weight -= u64::from(meta.weight());
         }
     }
 

@@ -108,6 +108,8 @@ pub struct Leftover {
     pub kept: bool,
     /// The cache waits for another grace period than before.
     pub begins_grace: bool,
+    /// So much waits for a grace period that the pass has to move it on.
+    pub hastens_grace: bool,
     /// The writer that ran the pass must yield its core: guards hold many dead nodes back.
     pub yields: bool,
     /// More nodes may be free than the pool keeps at hand.

@@ -27,6 +27,9 @@ const MAX_BUSY: u32 = 16;
 /// difference.
 const AHEAD: usize = 2;
 
+/// Nothing is prefetched for an excess of this weight or less.
+const FEW: u64 = 3;
+
 /// Two neighbours in the window's list, from whose end the candidates come: the next candidate to
 /// be prefetched, and the one after it.
 type Upcoming = [NodeId; 2];
@@ -80,48 +83,58 @@ impl Pass<'_> {
         // it.
         let mut progress = false;
         let mut busy = 0;
-        let mut attempts = *units;
-        let mut upcoming = self.look_ahead();
+        let (most, mut attempts) = (*units, *units);
+        let is_few = |policy: &Policy| policy.weight() - policy.max_weight() <= FEW;
+        let looks = !self.state.policy.as_ref().is_none_or(is_few);
+        let mut upcoming = looks.then(|| self.look_ahead());
         let cause = |busy| if busy > 0 { Stuck::ByThreads } else { Stuck::ByComputations };
-        loop {
-            let Some(policy) = &mut self.state.policy else { return Stuck::Not };
+        let stuck = loop {
+            let Some(policy) = &mut self.state.policy else { break Stuck::Not };
             if policy.weight() <= policy.max_weight() {
-                return Stuck::Not;
+                break Stuck::Not;
             }
-            if !take_unit(&mut attempts) {
-                return if progress || postponed.is_empty() { Stuck::Not } else { cause(busy) };
+            if attempts == 0 {
+                let none_stays = progress || postponed.is_empty();
+                break if none_stays { Stuck::Not } else { cause(busy) };
             }
-            let Some(id) = policy.take_victim(&*core.pool) else { return cause(busy) };
-            let evictions = &mut self.state.evictions_in_period;
-            *evictions = evictions.saturating_add(1);
+            let Some((id, meta)) = policy.take_victim(&*core.pool) else { break cause(busy) };
+            attempts -= 1;
             #[cfg(test)]
             (self.state.victims_named += 1);
-            self.prefetch_contenders(&mut upcoming);
-            let meta = core.pool.meta(id);
+            if let Some(upcoming) = &mut upcoming {
+                self.prefetch_contenders(upcoming);
+            }
             let unlinked = match meta.deadline() {
                 GONE => Ok(()),
                 _ => self.unlink((id, meta), Why::Full),
             };
-            progress |= matches!(unlinked, Ok(()) | Err(Kept::ByComputation));
-            *units -= u32::from(unlinked.is_ok());
-            let (Some(policy), Err(kept)) = (&mut self.state.policy, unlinked) else { continue };
-            if seeded("victims-in-use-stay-candidates") {
-                policy.readmit(&*core.pool, id);
-                busy += 1;
-            } else {
-                policy.set_aside(&*core.pool, id);
-                match kept {
-                    Kept::ByComputation => {}
-                    Kept::BesideComputation => postponed.push(id),
-                    Kept::ForNow => {
-                        postponed.push(id);
-                        busy += 1;
-                    }
-                }
-            }
+            let Err(kept) = unlinked else {
+                (progress, *units) = (true, *units - 1);
+                continue;
+            };
+            progress |= kept == Kept::ByComputation;
+            self.keep((id, kept), postponed);
+            let is_busy = kept == Kept::ForNow || seeded("victims-in-use-stay-candidates");
+            busy += u32::from(is_busy);
             if busy == MAX_BUSY {
-                return Stuck::ByThreads;
+                break Stuck::ByThreads;
             }
+        };
+        let evictions = &mut self.state.evictions_in_period;
+        *evictions = evictions.saturating_add(most - attempts);
+        stuck
+    }
+
+    /// Keeps a victim that has to stay.
+    #[cold]
+    fn keep(&mut self, (id, kept): (NodeId, Kept), postponed: &mut Vec<NodeId>) {
+        let Some(policy) = &mut self.state.policy else { return };
+        if seeded("victims-in-use-stay-candidates") {
+            return policy.readmit(&*self.core.pool, id);
+        }
+        policy.set_aside(&*self.core.pool, id);
+        if kept != Kept::ByComputation {
+            postponed.push(id);
         }
     }
 

@@ -45,8 +45,8 @@ impl Core {
     /// Runs a pass, with the lock already held. Values to drop wait until the lock is released.
     ///
     /// The caller pins before it takes the lock, because pinning and flushing may run deferred
-    /// functions, which may use this cache. For the same reason, if the pass has retired something,
-    /// the caller flushes after it has released the lock.
+    /// functions, which may use this cache. For the same reason, the caller flushes, if the
+    /// pass asks for it, after it has released the lock.
     ///
     /// `refused` is an event of the caller's for which the write buffer has no room.
     #[inline(never)]

@@ -28,12 +28,15 @@ impl Pass<'_> {
     pub fn resize_index(&mut self, additions: usize) -> bool {
         let core = self.core;
         // Spilled additions are entries that later passes drain.
-        let entries = self.state.count + core.upkeep.writes.spill.weight();
+        let entries = self.state.count() + core.upkeep.writes.spill.weight();
+        if self.state.fitted == Some(entries) {
+            return core.index.free_retired();
+        }
         let wanted = usize::try_from(entries).unwrap_or(usize::MAX);
         let mut left = moves_for(if seeded("growth-lags") { 0 } else { additions }) + MOVES;
-        let (mut prepares, mut moves);
+        let (mut prepares, mut moves, mut size);
         loop {
-            let size = core.index.buckets(self.guard);
+            size = core.index.buckets(self.guard);
             prepares = self.prepare_index(wanted, additions);
             moves = core.index.help(self.guard, &*core.pool, left, self.budget.patience);
             left = left.saturating_sub(size);
@@ -43,6 +46,11 @@ impl Pass<'_> {
             }
         }
         self.left.skipped_busy |= moves && core.index.is_held_up(self.guard);
+        // A table that a move has just completed may have the wrong size already.
+        let is_settled = !prepares
+            && !core.index.is_moving(self.guard)
+            && (core.index.buckets(self.guard) == size || seeded("the-last-move-fits"));
+        self.state.fitted = is_settled.then_some(entries);
         core.index.free_retired() || moves || prepares
     }
 
@@ -107,8 +115,8 @@ impl Pass<'_> {
     pub fn publish_progress(&mut self) {
         let core = self.core;
         let published = &core.upkeep.published;
-        published.entries.store(self.state.count, Ordering::Relaxed);
-        published.weight.store(self.state.weight, Ordering::Relaxed);
+        published.entries.store(self.state.count(), Ordering::Relaxed);
+        published.weight.store(self.state.weight(), Ordering::Relaxed);
         published.set_swept(self.state.swept);
         published.set_last_pass(self.now);
         let due = self.state.wheel.next_deadline().unwrap_or(NEVER);
@@ -147,7 +155,8 @@ impl Pass<'_> {
     fn is_period_over(&self) -> bool {
         let reads = u64::from(self.state.reads_in_period);
         let evictions = u64::from(self.state.evictions_in_period);
-        let quarter = self.state.count / PERIOD_READS;
-        (reads > quarter && evictions > self.state.count / PERIOD_EVICTIONS) || evictions > quarter
+        let quarter = self.state.count() / PERIOD_READS;
+        (reads > quarter && evictions > self.state.count() / PERIOD_EVICTIONS)
+            || evictions > quarter
     }
 }

@@ -224,7 +224,7 @@ impl Simulation {
         for id in late {
             self.policy.record_hit(&self.store, id);
         }
-        while let Some(id) = self.policy.take_victim(&self.store) {
+        while let Some((id, _)) = self.policy.take_victim(&self.store) {
             self.remove(id);
             self.evicted += 1;
         }
