@@ -20,9 +20,9 @@
 //!
 //! On other systems, and with a user's clock, every reading is precise.
 
-#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
-mod coarse;
 mod manual;
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+mod monotonic;
 mod time;
 #[cfg(feature = "tokio")]
 mod tokio;
@@ -289,23 +289,23 @@ pub struct Ticker {
     anchor_reading: Timestamp,
     /// Added to a reading of the system's clock, coarse or precise, this gives ours. `None` if
     /// there is no coarse clock.
-    coarse_offset: Option<Nanos>,
+    offset: Option<Nanos>,
     /// How far a coarse reading may lag.
     margin: Nanos,
 }
 
 impl Ticker {
     pub fn new(clock: Clock) -> Self {
-        let (anchor, reading) = coarse::anchor();
+        let (anchor, reading) = monotonic::anchor();
         let is_system = matches!(clock.0, Source::System);
-        let is_coarse = is_system && coarse::now().is_some();
+        let is_coarse = is_system && monotonic::coarse().is_some();
         #[cfg(feature = "tokio")]
         let anchor = clock.runtime().map_or(anchor, RuntimeTime::instant);
         let mut ticker = Self {
             source: clock.0,
             anchor,
             anchor_reading: SYSTEM_START,
-            coarse_offset: is_coarse.then(|| SYSTEM_START.wrapping_since(reading)),
+            offset: is_coarse.then(|| SYSTEM_START.wrapping_since(reading)),
             margin: if is_coarse { COARSE_MARGIN } else { Nanos::ZERO },
         };
         if !is_system {
@@ -317,8 +317,8 @@ impl Ticker {
     /// A precise reading.
     #[inline(never)]
     pub fn now(&self) -> Timestamp {
-        if let Some(offset) = self.coarse_offset
-            && let Some(reading) = coarse::precise()
+        if let Some(offset) = self.offset
+            && let Some(reading) = monotonic::precise()
         {
             return reading.wrapping_add(offset);
         }
@@ -344,8 +344,8 @@ impl Ticker {
     /// A cheap reading that may lag by up to the coarse margin, but never runs ahead.
     #[inline]
     pub fn coarse(&self) -> Timestamp {
-        if let Some(offset) = self.coarse_offset
-            && let Some(reading) = coarse::now()
+        if let Some(offset) = self.offset
+            && let Some(reading) = monotonic::coarse()
         {
             return reading.wrapping_add(offset);
         }
@@ -386,7 +386,7 @@ impl Ticker {
     }
 
     /// Whether it reads the system's clock.
-    pub fn is_systems(&self) -> bool {
+    pub fn reads_system(&self) -> bool {
         matches!(self.source, Source::System)
     }
 
@@ -429,12 +429,12 @@ impl Ticker {
 }
 
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
-mod coarse {
+mod monotonic {
     use super::Timestamp;
     use std::time::Instant;
 
     #[inline]
-    pub fn now() -> Option<Timestamp> {
+    pub fn coarse() -> Option<Timestamp> {
         None
     }
 

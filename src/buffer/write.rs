@@ -55,8 +55,8 @@ use super::stripes::Stripes;
 /// A stripe holds this many batches: one that is due, and one that arrives until a thread drains.
 const BATCHES: usize = 2;
 
-/// A weight limit below this is one of few entries.
-const FEW: u64 = 8;
+/// A stripe with a smaller weight limit fills up before it asks for a drain.
+const SMALL: u64 = 8;
 
 /// The largest drain threshold: batches of this length fill the largest ring.
 pub const MAX_BATCH: usize = MAX_CAPACITY / BATCHES;
@@ -256,10 +256,10 @@ impl WriteBuffer {
 }
 
 /// A stripe with this weight limit asks for a drain from this weight on: half of the limit, so that
-/// threads which write at once need not wait for each other. A stripe of few entries fills up
-/// before, because a pass costs more than such a wait.
+/// threads which write at once need not wait for each other. Below [`SMALL`] it is the whole limit,
+/// because a pass costs more than such a wait.
 pub fn due_weight(limit: u64) -> u64 {
-    if limit < FEW { limit } else { limit / 2 }
+    if limit < SMALL { limit } else { limit / 2 }
 }
 
 /// Applies a batch and releases it, also if `apply` panics. Returns whether more events are

@@ -74,9 +74,7 @@ impl Maintenance {
             ids: Vec::new(),
         }
     }
-}
 
-impl Maintenance {
     /// The number of nodes that the maintenance knows to be in the index.
     pub fn count(&self) -> u64 {
         self.policy.as_ref().map_or(self.unbounded.count, |policy| policy.len() as u64)

@@ -94,7 +94,8 @@ impl Pass<'_> {
         let dead = self.state.dead.get(over).and_then(|batch| batch.grace);
         let of_index = core.index.awaited_grace();
         let grace = dead.into_iter().chain(of_index).min();
-        self.left.hastens_grace = of_index.is_some() || (dead.is_some() && self.has_many_dead());
+        let many = of_index.is_some() || self.has_many_dead();
+        self.left.hastens_grace = grace.is_some() && (many || self.budget.is_asked_for());
         self.left.begins_grace = grace.is_some() && grace != published.grace();
         published.set_grace(grace);
         over > 0
@@ -104,7 +105,7 @@ impl Pass<'_> {
     /// user's, which may stand still, it always does.)
     fn has_many_dead(&self) -> bool {
         self.core.unreclaimed() >= MANY_DEAD
-            || !self.core.ticker.is_systems()
+            || !self.core.ticker.reads_system()
             || self.state.unreclaimed_weight > self.state.weight() / DEAD_SHARE
     }
 }

@@ -99,7 +99,7 @@ impl Core {
         }
         let left = self.pass(&guard, &mut state, (now, refused), budget);
         drop(state);
-        if left.hastens_grace || (budget.is_asked_for() && self.waits_for_grace()) {
+        if left.hastens_grace {
             crate::epoch::advance(&guard);
             self.upkeep.published.set_last_advance(now);
         }

@@ -1,5 +1,5 @@
-//! The two readings of Linux's monotonic clock. libc is a third as long about the precise one as
-//! an `Instant` and its distance from another one.
+//! The monotonic clock of Linux, read coarsely or precisely through libc. A precise reading takes a
+//! third of the instructions of `Instant::now` and its conversion.
 #![expect(unsafe_code, reason = "the clock is read through libc")]
 
 use super::time::{Nanos, Timestamp};
@@ -13,7 +13,7 @@ const TRIES: u32 = 16;
 
 /// A coarse reading, on the scale of the system's clock.
 #[inline]
-pub fn now() -> Option<Timestamp> {
+pub fn coarse() -> Option<Timestamp> {
     read(libc::CLOCK_MONOTONIC_COARSE)
 }
 
@@ -23,7 +23,7 @@ pub fn precise() -> Option<Timestamp> {
     read(libc::CLOCK_MONOTONIC)
 }
 
-/// The present, also on the scale of [`now`]. The reading is no later than the `Instant`. So an
+/// The present, also on the scale of [`coarse`]. The reading is no later than the `Instant`. So an
 /// `Instant` that has passed is a reading that has passed.
 pub fn anchor() -> (Instant, Timestamp) {
     let precise = || precise().unwrap_or(Timestamp::from_raw(0));
