@@ -325,7 +325,7 @@ impl Ticker {
         self.now_by_source()
     }
 
-    #[cold]
+    #[inline(never)]
     fn now_by_source(&self) -> Timestamp {
         let reading = match &self.source {
             Source::System => self.time_of(Instant::now()),

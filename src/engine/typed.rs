@@ -109,10 +109,11 @@ where
     /// If the scheduler's thread cannot be started.
     pub fn new(config: Config, mut hooks: Hooks<K, V>, hasher: S) -> std::io::Result<Arc<Self>> {
         let pool = Pool::new(columns(&config));
-        let sets_on = hooks.expiry.as_ref().map(|policy| policy.sets_on(Sealed));
-        let asks = sets_on.is_some_and(|known| matches!(known, None | Some(SetsOn::Access)));
+        let sets_on = hooks.expiry.as_ref().and_then(|policy| policy.sets_on(Sealed));
+        let leaves_reads_alone = matches!(sets_on, Some(SetsOn::Create | SetsOn::Write));
+        let asks = hooks.expiry.is_some() && !leaves_reads_alone;
         let (core, mode) = parts(&config, asks, pool.raw());
-        let answers_alone = matches!(sets_on, Some(Some(SetsOn::Write | SetsOn::Access)));
+        let answers_alone = matches!(sets_on, Some(SetsOn::Write | SetsOn::Access));
         let asks_about_values = hooks.weigher.is_some() || config.reloads().is_some();
         let (policy, loader) = (hooks.refresh.take(), hooks.loader.take());
         let reloads = config.reloads().map(|it| Box::new(TypedReloads::new(it, policy, loader)));

@@ -27,7 +27,8 @@ const MAX_BUSY: u32 = 16;
 /// difference.
 const AHEAD: usize = 2;
 
-/// Nothing is prefetched for an excess of this weight or less.
+/// A pass that has to evict no more than this weight prefetches nothing: the evictions would begin
+/// before the memory comes.
 const FEW: u64 = 3;
 
 /// Two neighbours in the window's list, from whose end the candidates come: the next candidate to
@@ -84,9 +85,9 @@ impl Pass<'_> {
         let mut progress = false;
         let mut busy = 0;
         let (most, mut attempts) = (*units, *units);
-        let is_few = |policy: &Policy| policy.weight() - policy.max_weight() <= FEW;
-        let looks = !self.state.policy.as_ref().is_none_or(is_few);
-        let mut upcoming = looks.then(|| self.look_ahead());
+        let is_many = |policy: &Policy| policy.weight() - policy.max_weight() > FEW;
+        let looks_ahead = self.state.policy.as_ref().is_some_and(is_many);
+        let mut upcoming = looks_ahead.then(|| self.look_ahead());
         let cause = |busy| if busy > 0 { Stuck::ByThreads } else { Stuck::ByComputations };
         let stuck = loop {
             let Some(policy) = &mut self.state.policy else { break Stuck::Not };

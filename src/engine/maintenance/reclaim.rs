@@ -29,9 +29,9 @@ const MANY_DROPS: usize = 2048;
 const BACKLOG: usize = 1 << 16;
 /// A pass moves the grace period on if at least so many dead nodes wait for it, ...
 const MANY_DEAD: usize = 64;
-/// ... or if they weigh more than this share of the entries. It takes some 600 instructions,
-/// more than the rest of a small pass. Fewer dead nodes wait for other caches to do it, for the
-/// scheduler, or for [`GRACE_CHECK_DELAY`].
+/// ... or if they weigh more than this share of the entries. An advance of the epoch takes some
+/// 600 instructions, more than the rest of a small pass. Fewer dead nodes wait until another cache
+/// or the scheduler advances it, or for [`GRACE_CHECK_DELAY`].
 const DEAD_SHARE: u64 = 8;
 /// Writers yield their cores after passes while so many dead nodes wait. One or two threads on two
 /// cores have 200 to 700 on average.

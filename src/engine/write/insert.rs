@@ -58,7 +58,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         // move key and value into the node after the pin.
         let node = self.pool.draft(hash, key).fill(value);
         let terms = Terms { weight: 1, lifetime, refresh: None };
-        self.insert_node::<false>(guard, (node, hash), terms, Answered::NOBODY)
+        self.insert_node(guard, (node, hash), terms, None)
     }
 
     /// [`begin_insert`](Self::begin_insert) of a value that a loader has made.
@@ -96,7 +96,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         if is_asked && self.answers_alone {
             terms.lifetime = self.ask_alone(&node);
             let guard = crate::epoch::pin();
-            return self.insert_node::<false>(guard, (node, hash), terms, Answered::NOBODY);
+            return self.insert_node(guard, (node, hash), terms, None);
         }
         let basis = depends.then(|| {
             let guard = guard.unwrap_or_else(crate::epoch::pin);
@@ -105,7 +105,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         let ask = || self.ask(&node, basis.as_ref(), Readings::CoarseFirst);
         let answer = is_asked.then(ask);
         let answered = Answered { answer, basis };
-        self.insert_node::<true>(crate::epoch::pin(), (node, hash), terms, answered)
+        self.insert_node(crate::epoch::pin(), (node, hash), terms, Some(answered))
     }
 
     /// [`insert`](Self::insert) in a cache with refresh.
@@ -117,23 +117,23 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         self.insert_slow(crate::epoch::pin(), node, (terms, answered), Obstacle::Changed)
     }
 
-    /// The last steps of an insert. `ASKED`: whether the hooks may have been asked.
+    /// The last steps of an insert. `asked` is what the hooks have answered, if they were asked.
     #[inline(always)]
-    fn insert_node<const ASKED: bool>(
+    fn insert_node(
         &self,
         guard: Guard,
         (node, hash): (Local<'_, K, V>, Hash32),
         terms: Terms,
-        answered: Answered<K, V>,
+        asked: Option<Answered<K, V>>,
     ) -> Waiting<K, V> {
         let found = self.search_home(&guard, hash, node.key());
-        let is_plain = |old| !ASKED || self.is_plainly_about(&answered, old);
+        let is_plain = |old| asked.as_ref().is_none_or(|it| self.is_plainly_about(it, old));
         let Some((found, old)) = found.filter(|(_, old)| is_plain(*old)) else {
+            let answered = asked.unwrap_or(Answered::NOBODY);
             return self.insert_slow(guard, node, (terms, answered), Obstacle::Changed);
         };
-        let asked = ASKED.then_some(&answered);
-        let told = asked.and_then(|it| it.basis.as_ref()).and_then(Basis::told);
-        let answer = asked.and_then(|it| it.answer);
+        let told = asked.as_ref().and_then(|it| it.basis.as_ref()).and_then(Basis::told);
+        let answer = asked.as_ref().and_then(|it| it.answer);
         let put = Put { told, ..self.prepare((&node, hash), old, terms, answer) };
         match self.core.commit_put_if_idle(found, &put) {
             Ok(done) => {
@@ -143,7 +143,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
                 self.after_write();
                 None
             }
-            Err(obstacle) => self.insert_slow(guard, node, (terms, answered), obstacle),
+            Err(obstacle) => {
+                let answered = asked.unwrap_or(Answered::NOBODY);
+                self.insert_slow(guard, node, (terms, answered), obstacle)
+            }
         }
     }
 
