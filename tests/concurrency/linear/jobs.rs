@@ -17,16 +17,25 @@ const WORKERS: usize = 2;
 /// jobs.
 type HasBegun = Arc<OnceLock<bool>>;
 
+/// A call that asks for a reload: its operation, and when it began, in the order of all events and
+/// by the clock.
+#[derive(Clone, Copy)]
+struct Asked {
+    op: Op,
+    began: u64,
+    from: Time,
+}
+
 std::thread_local! {
-    /// The reload that this thread's call asks for, if it does: its operation and its beginning.
-    static ASKED: Cell<Option<(Op, u64)>> = const { Cell::new(None) };
+    /// The call of this thread, if it asks for a reload.
+    static ASKED: Cell<Option<Asked>> = const { Cell::new(None) };
     /// The answer that the last job of this thread's call waits for.
     static AWAITED: RefCell<Option<HasBegun>> = const { RefCell::new(None) };
 }
 
 /// Notes whether the call that begins on this thread asks for a reload.
-pub fn begin(op: Op, began: u64) {
-    ASKED.set(matches!(op, Op::Reload(_)).then_some((op, began)));
+pub fn begin(op: Op, began: u64, from: Time) {
+    ASKED.set(matches!(op, Op::Reload(_)).then_some(Asked { op, began, from }));
 }
 
 /// Tells the last job that the call which ends on this thread has submitted whether the call has
@@ -41,8 +50,8 @@ pub fn answer(has_begun: bool) {
 struct Submitted {
     job: Job,
     began: u64,
-    /// The operation and the beginning of the call, if that asks for a reload.
-    asked: Option<(Op, u64)>,
+    /// The call, if that asks for a reload.
+    asked: Option<Asked>,
     has_begun: HasBegun,
     from: Time,
     /// What the stored loader makes if there is no entry.
@@ -89,7 +98,8 @@ fn work(record: &Record, submitted: &Mutex<Receiver<Submitted>>) {
         let to = record.dial.now();
         let ended = ORDER.fetch_add(1, SeqCst);
         let asked = asked.filter(|_| answer_of(&has_begun));
-        let (op, began) = asked.unwrap_or((Op::Renewal, began));
+        // A call that asks judges the entry before it submits the job.
+        let Asked { op, began, from } = asked.unwrap_or(Asked { op: Op::Renewal, began, from });
         let has_lapsed = op == Op::Renewal && RELOADS.get() == 0;
         let op = if has_lapsed { Op::Lapsed } else { op };
         record.reloads.fetch_add(u64::from(!has_lapsed), Relaxed);

@@ -80,7 +80,7 @@ impl Subject {
     pub fn cache(&self) -> &Cache<u64, u64> {
         match self {
             Self::Plain(cache) => cache,
-            Self::Refreshing(cache) => cache,
+            Self::Refreshing(cache) => cache.cache(),
         }
     }
 
@@ -301,7 +301,7 @@ pub fn check(setup: Setup, test: u64, favoured: &(dyn Fn(Op) -> bool + Sync)) {
         RELOADS.set(0);
         LOADS.set(0);
         perform::begin();
-        jobs::begin(op, began);
+        jobs::begin(op, began, from);
         let answer = if is_by_task(setup, op, drawn) {
             tasks::perform(&by_tasks, key, op, drawn >> 44 & 1 == 0)
         } else {
