@@ -6,7 +6,7 @@
 //! ```
 #![expect(clippy::print_stdout, reason = "an example prints what it does")]
 
-use cortado::{Cache, GuardResult, LoadGuard};
+use cortado::{Cache, LoadGuard, Loaded, TimedOut};
 use std::error::Error;
 use std::thread;
 use std::time::Duration;
@@ -19,14 +19,14 @@ fn load(guard: LoadGuard<u32, Report>, source: &str) -> Result<Report, Box<dyn E
     thread::sleep(Duration::from_millis(100)); // a query
     let report = format!("report {} has {rows} rows", guard.key());
     // All callers that wait get the report now.
-    Ok(guard.insert_with_ttl(report, Duration::from_secs(60)).into_value())
+    Ok(guard.insert(Loaded::with_ttl(report, Duration::from_secs(60))).into_value())
 }
 
 fn request(reports: &Cache<u32, Report>, name: &str, source: &str, patience: Duration) {
-    match reports.get_value_or_guard(&7, Some(patience)) {
-        GuardResult::Value(report) => println!("{name}: {report}, by another request"),
-        GuardResult::Timeout => println!("{name}: not ready after {patience:?}, try again later"),
-        GuardResult::Guard(guard) => match load(guard, source) {
+    match reports.within(patience, async |reports| reports.get_value_or_guard(&7).await) {
+        Ok(Ok(report)) => println!("{name}: {report}, by another request"),
+        Err(TimedOut) => println!("{name}: not ready after {patience:?}, try again later"),
+        Ok(Err(guard)) => match load(guard, source) {
             Ok(report) => println!("{name}: {report}, loaded by this request"),
             Err(error) => println!("{name}: {error}"),
         },
@@ -42,7 +42,7 @@ fn main() {
     request(&reports, "request 1", "no number", LONG);
 
     println!("One request loads, the others wait or lose patience:");
-    let GuardResult::Guard(guard) = reports.get_value_or_guard(&7, None) else {
+    let Err(guard) = reports.get_value_or_guard(&7) else {
         unreachable!("the first load has failed")
     };
     thread::scope(|scope| {

@@ -23,7 +23,7 @@ fn main() {
     let show = |what: &str| {
         // Sizes are those of the last maintenance pass.
         bodies.run_pending_tasks();
-        let bound = bodies.max_capacity().unwrap_or_default();
+        let bound = bodies.policy().max_capacity().unwrap_or_default();
         println!(
             "{what:<36}{:>6} entries{:>8.2} of {:>2} MiB{:>6} left for want of room",
             bodies.entry_count(),

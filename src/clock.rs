@@ -23,11 +23,13 @@
 mod manual;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod monotonic;
+mod read_times;
 mod time;
 #[cfg(feature = "tokio")]
 mod tokio;
 
 pub use manual::ManualClock;
+pub use read_times::{ClockTime, ReadTimes};
 pub use time::{Nanos, Timestamp, nanos};
 #[cfg(feature = "tokio")]
 pub use tokio::RuntimeTime;

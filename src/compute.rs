@@ -1,7 +1,7 @@
 //! The decisions and the results of computations.
 
 use crate::entry::{Entry, Key};
-use std::time::Duration;
+use crate::loaded::Loaded;
 
 /// The decision of a computation about its key; see
 /// [`and_compute_with`](crate::KeyEntry::and_compute_with).
@@ -30,18 +30,17 @@ pub enum Op<V> {
     /// inserted: the cache's settings and policy say how long, not the lifetime that the old entry
     /// was given.
     Put(V),
-    /// The same with a lifetime of its own, as
-    /// [`insert_with_ttl`](crate::Cache::insert_with_ttl) gives it.
+    /// The same with a lifetime of its own, and perhaps a time until it is stale.
     ///
     /// ```
-    /// use cortado::{Cache, Op};
+    /// use cortado::{Cache, Loaded, Op};
     /// use std::time::Duration;
     ///
     /// let leases: Cache<&str, u32> = Cache::new(100);
     /// let renew = |holder: u32| {
     ///     leases.entry("job").and_compute_with(|lease| match lease {
     ///         Some(lease) if *lease != holder => Op::Nop,
-    ///         _ => Op::PutWithTtl(holder, Duration::from_secs(30)),
+    ///         _ => Op::PutLoaded(Loaded::with_ttl(holder, Duration::from_secs(30))),
     ///     })
     /// };
     /// renew(1);
@@ -50,12 +49,12 @@ pub enum Op<V> {
     ///
     /// // What is left of the old entry's life is kept.
     /// leases.entry("job").and_compute_with(|lease| match lease.and_then(|it| it.expires_in()) {
-    ///     Some(left) => Op::PutWithTtl(7, left),
+    ///     Some(left) => Op::PutLoaded(Loaded::with_ttl(7, left)),
     ///     None => Op::Put(7),
     /// });
     /// assert!(leases.expires_in("job").due() <= Some(Duration::from_secs(30)));
     /// ```
-    PutWithTtl(V, Duration),
+    PutLoaded(Loaded<V>),
     /// Remove the entry, if there is one.
     Remove,
 }
@@ -143,12 +142,12 @@ impl<K, V> CompResult<K, V> {
 
 /// A computation that puts its value only in the place of another one.
 pub(crate) struct Replacement<K, V> {
-    value: Option<V>,
+    value: Option<Loaded<V>>,
     old: Option<Entry<K, V>>,
 }
 
 impl<K, V> Replacement<K, V> {
-    pub(crate) fn new(value: V) -> Self {
+    pub(crate) fn new(value: Loaded<V>) -> Self {
         Self { value: Some(value), old: None }
     }
 
@@ -157,7 +156,7 @@ impl<K, V> Replacement<K, V> {
         if self.old.is_none() {
             return Op::Nop;
         }
-        self.value.take().map_or(Op::Nop, Op::Put)
+        self.value.take().map_or(Op::Nop, Op::PutLoaded)
     }
 
     /// The entry that was replaced, or else the value.
@@ -165,6 +164,6 @@ impl<K, V> Replacement<K, V> {
     /// # Panics
     /// If the value was taken without an entry to replace, which `decide` does not do.
     pub(crate) fn outcome(self) -> Result<Entry<K, V>, V> {
-        self.old.ok_or_else(|| self.value.expect("the value is kept"))
+        self.old.ok_or_else(|| self.value.expect("the value is kept").into_parts().0)
     }
 }

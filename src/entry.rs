@@ -2,7 +2,6 @@
 //! have left it ([`Removed`]).
 
 use crate::clock::Timestamp;
-use crate::hash::Hash32;
 use crate::macros::debug_fields;
 use crate::node;
 use crate::pool::{Handle, OwnedDraft};
@@ -82,10 +81,6 @@ impl<K, V> Entry<K, V> {
 
     pub(crate) fn node(&self) -> &Handle<K, V> {
         &self.node
-    }
-
-    pub(crate) fn hash(&self) -> Hash32 {
-        self.node.meta().hash()
     }
 
     /// The deadline of the entry, as of the lookup.

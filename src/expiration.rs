@@ -8,10 +8,10 @@ use crate::clock::{Nanos, Timestamp, nanos};
 use crate::primitives::atomic::Ordering::Relaxed;
 use crate::primitives::guarded::GuardedU64;
 use crate::primitives::seeded;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How a write says when its entry ends.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lifetime {
     /// By the cache's policy: `time_to_live` and the expiry hooks. The earliest end wins.
     Policy,
@@ -20,7 +20,7 @@ pub enum Lifetime {
     /// After this time, in place of the policy.
     For(Nanos),
     /// At this instant, in place of the policy.
-    Until(Timestamp),
+    Until(Instant),
 }
 
 /// An expiry hook's answer.
@@ -42,12 +42,19 @@ impl HookLifetime {
 }
 
 /// How a load says when its value ends, and when it is stale.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {
     pub lifetime: Lifetime,
     /// The time until the value is stale. `None` is by the cache's settings, [`Nanos::FOREVER`] is
     /// never.
     pub refresh: Option<Nanos>,
+}
+
+impl Lease {
+    /// With this lifetime. The cache's settings say when it is stale.
+    pub const fn new(lifetime: Lifetime) -> Self {
+        Self { lifetime, refresh: None }
+    }
 }
 
 /// The fixed lifetimes of a cache that is in use. They can be changed, and order nothing: a write

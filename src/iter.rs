@@ -7,7 +7,6 @@ use crate::macros::debug_fields;
 use crate::pool::Handle;
 use std::collections::VecDeque;
 use std::fmt;
-use std::hash::{BuildHasher, Hash};
 
 /// Iterator over handles on the living entries; see [`Cache::entries`](crate::Cache::entries).
 pub struct Entries<'c, K, V, S = ahash::RandomState> {
@@ -52,30 +51,6 @@ impl<K: Eq, V, S> Iterator for Entries<'_, K, V, S> {
 
     fn next(&mut self) -> Option<Entry<K, V>> {
         self.next_judged(Engine::present_entry)
-    }
-}
-
-/// Iterator over the entries that it removes; see [`Cache::drain`](crate::Cache::drain).
-pub struct Drain<'c, K, V, S = ahash::RandomState>(pub(crate) Entries<'c, K, V, S>);
-
-impl<K: Hash + Eq, V, S: BuildHasher> Iterator for Drain<'_, K, V, S> {
-    type Item = Entry<K, V>;
-
-    fn next(&mut self) -> Option<Entry<K, V>> {
-        loop {
-            let entry = self.0.next()?;
-            let engine = self.0.engine;
-            // The entry that the key has by now, which may be another one.
-            if let Some(removed) = engine.remove(entry.hash(), entry.key(), None) {
-                return Some(removed);
-            }
-        }
-    }
-}
-
-impl<K, V, S> fmt::Debug for Drain<'_, K, V, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Drain").field(&self.0).finish()
     }
 }
 

@@ -37,7 +37,8 @@
 //!   with pages of less than 64 KiB; elsewhere node memory goes back when the cache is dropped.
 //! * **A held view holds back memory.** A *view* is what [`Cache::pin`] returns. While a thread
 //!   holds one, no cache of the process releases the entries that were removed since. The same
-//!   holds while a read, or a load that finds the value, runs a slow `Clone` or a slow read hook.
+//!   holds while a read, or a load that finds the value, runs a slow `Clone`, a slow read hook or a
+//!   slow condition of [`Cache::get_if`].
 //! * **New entries may be refused.** The default [`EvictionPolicy`] may prefer an old, often used
 //!   entry to a new one. The new entry then leaves as [`RemovalCause::Size`]. The other policies
 //!   refuse none.
@@ -102,9 +103,11 @@
 //! waits for a bucket and for the maintenance, which are short, block its thread. A synchronous
 //! call in a task blocks the runtime's thread: [`future`](future#waiting).
 //!
-//! Time limits: a task drops the future of the operation; a thread uses [`Cache::within`], for bulk
-//! loads [`Cache::get_many_within`], for guards the limit of [`Cache::get_value_or_guard`]; a
-//! [`LoadingCache`] has [`get_within`](LoadingCache::get_within).
+//! # Time limits
+//!
+//! A task drops the future of the operation. A thread uses [`Cache::within`]. In a cache with a
+//! stored loader, [`get_within`](LoadingCache::get_within) also returns a stale value when its
+//! reload takes too long.
 //!
 //! # Code that breaks
 //!
@@ -132,7 +135,8 @@
 //!
 //! With [`refresh_after_write`](Builder::refresh_after_write) an entry has a *soft* deadline, too.
 //! Past it the entry is stale: it is still a living entry for every operation, and one of its
-//! readers has it reloaded by a [`Loader`]. `docs/guide/refresh.md` has a program for each point.
+//! readers has it reloaded by a [`Loader`]. [`Cache::make_stale`] makes an entry stale by hand.
+//! `docs/guide/refresh.md` has a program for each point.
 //!
 //! In tests use [`Clock::manual`] and never sleep.
 //!
@@ -162,7 +166,8 @@
 //! * `tokio` adds `Clock::tokio`, the clock of a tokio runtime, and a scheduler on it. With `timer`
 //!   it also adds `timer::delay_queue::DelayQueue` and `timer::Builder::on_tokio`.
 //!
-//! The features `internals` and `loom-models` serve this crate's own tests and are outside semver.
+//! The features `sync` and `future` do nothing: they are names of moka's. The features `internals`
+//! and `loom-models` serve this crate's own tests and are outside semver.
 //!
 //! # Inside
 //!
@@ -189,6 +194,7 @@
 mod clock;
 mod epoch;
 mod hash;
+mod key_source;
 mod macros;
 mod prefetch;
 mod primitives;
@@ -259,6 +265,7 @@ mod guide {
         dns: "../docs/guide/dns.md",
         http: "../docs/guide/http.md",
         refresh: "../docs/guide/refresh.md",
+        invalidation: "../docs/guide/invalidation.md",
         sessions: "../docs/guide/sessions.md",
         idempotency: "../docs/guide/idempotency.md",
         negative_caching: "../docs/guide/negative-caching.md",
@@ -280,9 +287,9 @@ mod timers_page {}
 #[doc = include_str!("../docs/changing-over.md")]
 mod changing_over {}
 
-pub use builder::Builder;
-pub use cache::{Cache, GuardResult, KeyEntry, KeyEntryByRef, LoadGuard, LoadLimits, LoadingCache};
-pub use clock::{Clock, ManualClock, TimeSource};
+pub use builder::{BuildTarget, Builder};
+pub use cache::{Cache, KeyEntry, LoadGuard, LoadLimits, LoadingCache};
+pub use clock::{Clock, ClockTime, ManualClock, ReadTimes, TimeSource};
 pub use compute::{CompResult, Op};
 pub use config::{EvictionPolicy, Overflow, Policy};
 pub use engine::Pending;
@@ -292,12 +299,13 @@ pub use error::{BuildError, LoadError, PredicateError, PredicateId, TimedOut};
 pub use executor::{Execute, Job};
 pub use expiration::Expiration;
 pub use expiry::{Expiry, expire};
-pub use iter::{Drain, Entries, Iter, Keys, Values};
+pub use iter::{Entries, Iter, Keys, Values};
+pub use key_source::{KeySource, OwnedKey};
 pub use loaded::{Loaded, LoaderOutcome, LoaderResult};
 pub use loader::{AsyncLoader, Loader, ReloadFailure, Reloaded};
 pub use pinned::Pinned;
 pub use removal::RemovalCause;
-pub use removals::Removals;
+pub use removals::{Removals, RemovalsIter};
 pub use stats::{Lateness, Stats};
 pub use sync::CacheBuilder;
 pub use to_key::ToKey;

@@ -6,9 +6,12 @@ use crate::primitives::seeded;
 use std::any::Any;
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// A value that a loader made, with its lifetime; see [`Cache::load`](crate::Cache::load).
+/// A value, with how long it lives and when it is stale. Loaders return it
+/// ([`Cache::load`](crate::Cache::load)), and some writes take it
+/// ([`insert_many`](crate::Cache::insert_many), [`Op::PutLoaded`](crate::Op::PutLoaded)). A plain
+/// value converts into it.
 ///
 /// ```
 /// use cortado::{Cache, Loaded};
@@ -26,17 +29,26 @@ use std::time::Duration;
 /// });
 /// assert_eq!(page.unwrap(), "hello");
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loaded<V> {
     value: V,
     lease: Lease,
+}
+
+// The only conversion. With another one, rustc would infer no types of literals any more, as in
+// `insert_many([("a", 1)])`.
+impl<V> From<V> for Loaded<V> {
+    /// [`Loaded::new`].
+    fn from(value: V) -> Self {
+        Self::new(value)
+    }
 }
 
 impl<V> Loaded<V> {
     /// A value that lives as long as the cache's settings say, like one that is inserted by
     /// [`insert`](crate::Cache::insert).
     pub fn new(value: V) -> Self {
-        Self { value, lease: Lease { lifetime: Lifetime::Policy, refresh: None } }
+        Self { value, lease: Lease::new(Lifetime::Policy) }
     }
 
     /// A value that lives for `ttl`, like one that is inserted by
@@ -44,7 +56,28 @@ impl<V> Loaded<V> {
     ///
     /// With a `ttl` of zero, the callers who wait get the value, and the cache does not keep it.
     pub fn with_ttl(value: V, ttl: Duration) -> Self {
-        Self { value, lease: Lease { lifetime: Lifetime::For(nanos(ttl)), refresh: None } }
+        Self { value, lease: Lease::new(Lifetime::For(nanos(ttl))) }
+    }
+
+    /// Ends the value's life at this instant, in place of the lifetime that was set before, as
+    /// [`insert_until`](crate::Cache::insert_until) does.
+    ///
+    /// If the instant has passed, the callers who wait get the value, and the cache does not keep
+    /// it.
+    ///
+    /// ```
+    /// use cortado::{Cache, Loaded};
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let tokens: Cache<&str, u32> = Cache::new(100);
+    /// let expires = Instant::now() + Duration::from_secs(60);
+    /// assert_eq!(tokens.load("service", || Loaded::new(7).until(expires)), 7);
+    /// assert!(tokens.expires_in("service").due() <= Some(Duration::from_secs(60)));
+    /// ```
+    #[must_use]
+    pub fn until(mut self, deadline: Instant) -> Self {
+        self.lease.lifetime = Lifetime::Until(deadline);
+        self
     }
 
     /// Makes the entry stale after this time, in place of what the cache's settings say
@@ -126,18 +159,49 @@ impl<E: Send + Sync + 'static> Reason for Arc<E> {
     }
 }
 
-/// What a loader may return: [`Loaded`], or an `Option` or a `Result` of it. The trait is sealed.
+/// Why a loader made no value that may find none, or fail.
+#[derive(Clone, Debug)]
+pub enum AbsentOr<E> {
+    /// The loader returned `Ok(None)`.
+    Absent,
+    /// The loader returned this error.
+    Failed(Arc<E>),
+}
+
+impl<E: Send + Sync + 'static> Reason for AbsentOr<E> {
+    fn share(&self) -> NoValue {
+        match self {
+            Self::Absent => Absent.share(),
+            Self::Failed(error) => error.share(),
+        }
+    }
+
+    fn adopt(shared: &NoValue) -> Option<Self> {
+        match shared {
+            NoValue::Absent => Some(Self::Absent),
+            NoValue::Failed(_) => Arc::adopt(shared).map(Self::Failed),
+        }
+    }
+}
+
+/// What a loader may return: [`Loaded`], an `Option` or a `Result` of it, or a `Result` of an
+/// `Option`. The trait is sealed.
 ///
 /// | the loader returns | [`Cache::load`](crate::Cache::load) returns |
 /// |---|---|
 /// | `Loaded<V>` | `V` |
 /// | `Option<Loaded<V>>` | `Option<V>` |
 /// | `Result<Loaded<V>, E>` | `Result<V, Arc<E>>` |
+/// | `Result<Option<Loaded<V>>, E>` | `Result<Option<V>, Arc<E>>` |
+///
+/// A loader that makes no value has an outcome all the same, `None` or an error: every caller who
+/// waited for it gets that outcome if its own loader could have it, and else runs its own loader
+/// next.
 ///
 /// ```
 /// use cortado::{Cache, Loaded, LoaderResult};
 ///
-/// /// Takes loaders of all three kinds.
+/// /// Takes loaders of all kinds.
 /// fn greeting<R: LoaderResult<u32>>(
 ///     cache: &Cache<&'static str, u32>,
 ///     loader: impl FnOnce() -> R,
@@ -148,6 +212,7 @@ impl<E: Send + Sync + 'static> Reason for Arc<E> {
 /// let cache = Cache::new(100);
 /// assert_eq!(greeting(&cache, || None::<Loaded<u32>>), None);
 /// assert!(greeting(&cache, || Err::<Loaded<u32>, _>("no answer")).is_err());
+/// assert_eq!(greeting(&cache, || Ok::<_, &str>(None)), Ok(None));
 /// assert_eq!(greeting(&cache, || Loaded::new(7)), 7);
 /// ```
 pub trait LoaderResult<V>: LoaderOutcome<Reason: Reason> {
@@ -185,11 +250,17 @@ impl<V, E> LoaderOutcome for Result<Loaded<V>, E> {
     type Reason = Arc<E>;
 }
 
+impl<V, E> LoaderOutcome for Result<Option<Loaded<V>>, E> {
+    type Shared<T> = Result<Option<T>, Arc<E>>;
+    type Reason = AbsentOr<E>;
+}
+
 mod sealed {
     pub trait Sealed {}
     impl<V> Sealed for super::Loaded<V> {}
     impl<V> Sealed for Option<super::Loaded<V>> {}
     impl<V, E> Sealed for Result<super::Loaded<V>, E> {}
+    impl<V, E> Sealed for Result<Option<super::Loaded<V>>, E> {}
 }
 
 impl<V> LoaderResult<V> for Loaded<V> {
@@ -220,5 +291,22 @@ impl<V, E: Send + Sync + 'static> LoaderResult<V> for Result<Loaded<V>, E> {
 
     fn shared<T>(result: Result<T, Arc<E>>) -> Result<T, Arc<E>> {
         result
+    }
+}
+
+impl<V, E: Send + Sync + 'static> LoaderResult<V> for Result<Option<Loaded<V>>, E> {
+    fn into_result(self) -> Result<Loaded<V>, AbsentOr<E>> {
+        match self {
+            Ok(loaded) => loaded.ok_or(AbsentOr::Absent),
+            Err(error) => Err(AbsentOr::Failed(Arc::new(error))),
+        }
+    }
+
+    fn shared<T>(result: Result<T, AbsentOr<E>>) -> Result<Option<T>, Arc<E>> {
+        match result {
+            Ok(value) => Ok(Some(value)),
+            Err(AbsentOr::Absent) => Ok(None),
+            Err(AbsentOr::Failed(error)) => Err(error),
+        }
     }
 }

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 /// Makes the values of a [`LoadingCache`](crate::LoadingCache).
 ///
-/// A closure that takes a key and returns a `Result` of a [`Loaded`] is a loader. Implement the
-/// trait to use the old value in a reload, or to load many keys at once.
+/// A closure that takes a key by value and returns a `Result` of a [`Loaded`] is a loader.
+/// Implement the trait to use the old value in a reload, or to load many keys at once.
 ///
 /// *Callbacks*: a loader runs with no lock and no guard of the cache held: a load on the thread of
 /// the call that needs it, a reload, and a load that
@@ -55,38 +55,20 @@ use std::time::{Duration, Instant};
 /// assert_eq!(pages.get_entry(&"/".to_owned()).unwrap().body, "hello");
 /// ```
 ///
-/// An `Arc<L>` or an `Arc<dyn Loader<..>>` is no loader. A closure that calls it would lose its
-/// `reload` and its `load_many`, so wrap it in a type that forwards all three:
+/// An `Arc` of a loader is one, too, and so is an `Arc<dyn Loader<..>>`:
 ///
 /// ```
-/// use cortado::{Cache, Loaded, Loader, Reloaded};
+/// use cortado::{Cache, Loaded, Loader};
 /// use std::sync::Arc;
 ///
-/// struct Shared<L: ?Sized>(Arc<L>);
-///
-/// impl<K, V, L: Loader<K, V> + ?Sized> Loader<K, V> for Shared<L> {
-///     type Error = L::Error;
-///
-///     fn load(&self, key: &K) -> Result<Loaded<V>, L::Error> {
-///         self.0.load(key)
-///     }
-///
-///     fn reload(&self, key: &K, old: &V) -> Result<Reloaded<V>, L::Error> {
-///         self.0.reload(key, old)
-///     }
-///
-///     fn load_many(&self, keys: &[&K]) -> Vec<(K, Result<Loaded<V>, L::Error>)>
-///     where
-///         K: Clone,
-///     {
-///         self.0.load_many(keys)
-///     }
-/// }
-///
-/// let chosen: Arc<dyn Loader<u64, u64, Error = ()>> = Arc::new(|n: &u64| Ok(Loaded::new(n * n)));
-/// let squares = Cache::builder().build_with_loader(Shared(chosen));
+/// let chosen: Arc<dyn Loader<u64, u64, Error = ()>> = Arc::new(|n: u64| Ok(Loaded::new(n * n)));
+/// let squares = Cache::builder().build_with_loader(chosen);
 /// assert_eq!(squares.get(&7), Ok(49));
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no loader of this cache",
+    note = "a closure that loads takes the key by value, and returns a `Result` of a `Loaded`"
+)]
 pub trait Loader<K, V>: Send + Sync + 'static {
     /// Why there is no value.
     type Error: Send + Sync + 'static;
@@ -129,13 +111,33 @@ pub trait Loader<K, V>: Send + Sync + 'static {
 
 impl<K, V, E, F> Loader<K, V> for F
 where
-    F: Fn(&K) -> Result<Loaded<V>, E> + Send + Sync + 'static,
+    F: Fn(K) -> Result<Loaded<V>, E> + Send + Sync + 'static,
+    K: Clone,
     E: Send + Sync + 'static,
 {
     type Error = E;
 
     fn load(&self, key: &K) -> Result<Loaded<V>, E> {
-        self(key)
+        self(key.clone())
+    }
+}
+
+impl<K, V, L: Loader<K, V> + ?Sized> Loader<K, V> for Arc<L> {
+    type Error = L::Error;
+
+    fn load(&self, key: &K) -> Result<Loaded<V>, L::Error> {
+        L::load(self, key)
+    }
+
+    fn reload(&self, key: &K, old: &V) -> Result<Reloaded<V>, L::Error> {
+        L::reload(self, key, old)
+    }
+
+    fn load_many(&self, keys: &[&K]) -> Vec<(K, Result<Loaded<V>, L::Error>)>
+    where
+        K: Clone,
+    {
+        L::load_many(self, keys)
     }
 }
 
@@ -191,6 +193,11 @@ where
 /// assert_eq!(pages.get("/").await.unwrap(), "example.org/");
 /// # });
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no loader of this cache",
+    note = "a closure that loads takes the key by value, and returns a future of a `Result` of a \
+            `Loaded`"
+)]
 pub trait AsyncLoader<K: Send + Sync, V: Send + Sync>: Send + Sync + 'static {
     /// Why there is no value.
     type Error: Send + Sync + 'static;
@@ -243,6 +250,32 @@ where
 
     fn load(&self, key: &K) -> impl Future<Output = Result<Loaded<V>, E>> + Send {
         self(key.clone())
+    }
+}
+
+impl<K: Send + Sync, V: Send + Sync, L: AsyncLoader<K, V>> AsyncLoader<K, V> for Arc<L> {
+    type Error = L::Error;
+
+    fn load(&self, key: &K) -> impl Future<Output = Result<Loaded<V>, L::Error>> + Send {
+        L::load(self, key)
+    }
+
+    fn reload(
+        &self,
+        key: &K,
+        old: &V,
+    ) -> impl Future<Output = Result<Reloaded<V>, L::Error>> + Send {
+        L::reload(self, key, old)
+    }
+
+    fn load_many(
+        &self,
+        keys: &[&K],
+    ) -> impl Future<Output = Vec<(K, Result<Loaded<V>, L::Error>)>> + Send
+    where
+        K: Clone,
+    {
+        L::load_many(self, keys)
     }
 }
 
@@ -321,17 +354,13 @@ pub(crate) enum ReloadOutcome<V> {
 
 impl<V> Reloaded<V> {
     fn of(outcome: ReloadOutcome<V>, lifetime: Lifetime) -> Self {
-        Self { outcome, lease: Lease { lifetime, refresh: None } }
+        Self { outcome, lease: Lease::new(lifetime) }
     }
 
-    /// A new value, which lives as long as the cache's settings say.
+    /// A new value, which lives as long as the cache's settings say. A [`Loaded`] with a lifetime
+    /// converts into a `Reloaded`.
     pub fn new(value: V) -> Self {
         Self::of(ReloadOutcome::New(value), Lifetime::Policy)
-    }
-
-    /// A new value, which lives for `ttl`.
-    pub fn with_ttl(value: V, ttl: Duration) -> Self {
-        Self::of(ReloadOutcome::New(value), Lifetime::For(nanos(ttl)))
     }
 
     /// The old value stays. Its life is that of a value that is written now, by the cache's
@@ -373,30 +402,14 @@ impl<V> From<Loaded<V>> for Reloaded<V> {
 /// A reload that failed; see
 /// [`LoadingCache::last_failure`](crate::LoadingCache::last_failure).
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct ReloadFailure<E> {
-    pub(crate) error: Option<Arc<E>>,
-    pub(crate) at: Instant,
-    pub(crate) times: u32,
-}
-
-impl<E> ReloadFailure<E> {
     /// The loader's error. `None` if it panicked.
-    #[must_use]
-    pub fn error(&self) -> Option<&Arc<E>> {
-        self.error.as_ref()
-    }
-
+    pub error: Option<Arc<E>>,
     /// When the reload failed, by the cache's clock.
-    #[must_use]
-    pub fn at(&self) -> Instant {
-        self.at
-    }
-
+    pub at: Instant,
     /// How many reloads of the value in a row have failed.
-    #[must_use]
-    pub fn times(&self) -> u32 {
-        self.times
-    }
+    pub in_a_row: u32,
 }
 
 /// A stored loader's reload, whose errors have no type.

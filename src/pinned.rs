@@ -38,27 +38,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Pinned<'_, K, V, S> {
         value
     }
 
-    /// Returns key and value of the key's living entry; otherwise like [`get`](Self::get).
-    ///
-    /// ```
-    /// let cache: cortado::Cache<String, u32> = cortado::Cache::new(100);
-    /// cache.insert("k".to_owned(), 7);
-    /// let pinned = cache.pin();
-    /// let (key, value) = pinned.get_key_value("k").unwrap();
-    /// assert_eq!((key.as_str(), *value), ("k", 7));
-    /// ```
-    #[inline]
-    pub fn get_key_value<Q>(&self, key: &Q) -> Option<(&K, &V)>
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
-        let lookup = self.engine.read(&self.guard, key);
-        if lookup.due {
-            self.engine.after_read();
-        }
-        lookup.node.map(|node| (node.key(), node.value()))
-    }
-
     /// Lets go of the entries that were read so far, so that their memory can be released.
     ///
     /// Call it in long loops. References from before the call end here.

@@ -2,10 +2,12 @@
 
 use crate::engine::{Engine, Receiver};
 use crate::entry::Removed;
+use crate::error::TimedOut;
 use crate::macros::debug_fields;
-use crate::waiters::Streak;
+use crate::waiters::{Streak, poll_until};
 use std::future::poll_fn;
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 /// Receives every value that leaves a cache; see [`Builder::removals`](crate::Builder::removals).
 ///
@@ -78,16 +80,82 @@ impl<K, V> Removals<K, V> {
         self.receiver.try_receive()
     }
 
-    /// How many removals wait.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.receiver.waiting()
+    /// Waits for the next removal on this thread; `None` means that there will be no more. The
+    /// iterator over `&mut Removals` calls this, and ends at the first `None`.
+    ///
+    /// *Blocking*: blocks the thread without a limit; a task takes [`recv`](Self::recv). With
+    /// [`Overflow::Wait`](crate::Overflow::Wait), the thread must not write to the cache itself: no
+    /// one else makes room for its writes.
+    ///
+    /// ```
+    /// use cortado::Cache;
+    ///
+    /// let cache = Cache::builder().removals(true).build();
+    /// let mut removals = cache.removals().unwrap();
+    /// let audit = std::thread::spawn(move || {
+    ///     let mut values = Vec::new();
+    ///     for removed in &mut removals {
+    ///         values.push(*removed.value());
+    ///     }
+    ///     values
+    /// });
+    /// cache.insert("k", 1);
+    /// cache.insert("k", 2);
+    /// cache.close();
+    /// assert_eq!(audit.join().unwrap(), [1, 2]);
+    /// ```
+    pub fn recv_blocking(&mut self) -> Option<Removed<K, V>> {
+        poll_until(None, |context| self.receiver.poll_receive(context)).flatten()
     }
 
-    /// Whether no removal waits.
+    /// Like [`recv_blocking`](Self::recv_blocking), for no longer than `limit`, in real time.
+    /// [`Duration::ZERO`] does not wait.
+    ///
+    /// # Errors
+    /// [`TimedOut`] if none came within the limit. `Ok(None)` means that there will be no more.
+    ///
+    /// ```
+    /// use cortado::{Cache, TimedOut};
+    /// use std::time::Duration;
+    ///
+    /// let cache: Cache<&str, u32> = Cache::builder().removals(true).build();
+    /// let mut removals = cache.removals().unwrap();
+    /// assert_eq!(removals.recv_within(Duration::ZERO).err(), Some(TimedOut));
+    /// drop(cache);
+    /// assert!(matches!(removals.recv_within(Duration::ZERO), Ok(None)));
+    /// ```
+    pub fn recv_within(&mut self, limit: Duration) -> Result<Option<Removed<K, V>>, TimedOut> {
+        // A limit too long for the clock is no limit.
+        let deadline = Instant::now().checked_add(limit);
+        poll_until(deadline, |context| self.receiver.poll_receive(context)).ok_or(TimedOut)
+    }
+
+    /// How many removals wait.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+    pub fn waiting(&self) -> usize {
+        self.receiver.waiting()
+    }
+}
+
+/// The iterator over `&mut` [`Removals`]: it waits for the next removal on this thread, as
+/// [`recv_blocking`](Removals::recv_blocking) does.
+#[derive(Debug)]
+pub struct RemovalsIter<'r, K, V>(&'r mut Removals<K, V>);
+
+impl<K, V> Iterator for RemovalsIter<'_, K, V> {
+    type Item = Removed<K, V>;
+
+    fn next(&mut self) -> Option<Removed<K, V>> {
+        self.0.recv_blocking()
+    }
+}
+
+impl<'r, K, V> IntoIterator for &'r mut Removals<K, V> {
+    type Item = Removed<K, V>;
+    type IntoIter = RemovalsIter<'r, K, V>;
+
+    fn into_iter(self) -> RemovalsIter<'r, K, V> {
+        RemovalsIter(self)
     }
 }
 
@@ -103,11 +171,11 @@ impl<K, V> futures_core::Stream for Removals<K, V> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.len(), None)
+        (self.waiting(), None)
     }
 }
 
 debug_fields!(
     /// Shows how many removals wait.
-    impl[K, V] Removals<K, V>, |it| waiting: it.len()
+    impl[K, V] Removals<K, V>, |it| waiting: it.waiting()
 );

@@ -1,12 +1,11 @@
 //! The names that programs know from moka's `sync`, for a change of `use` lines.
 
-pub use crate::cache::{
-    Cache, KeyEntry as OwnedKeyEntrySelector, KeyEntryByRef as RefKeyEntrySelector,
-};
+pub use crate::cache::Cache;
 pub use crate::error::PredicateId;
 pub use crate::iter::Iter;
 
-use crate::builder::{Builder, build_methods};
+use crate::builder::{BuildTarget, Builder, sealed};
+use crate::cache::KeyEntry;
 use crate::engine::Engine;
 use crate::error::PredicateError;
 use std::fmt;
@@ -16,6 +15,12 @@ use std::sync::Arc;
 
 /// The builder of a [`Cache`].
 pub type CacheBuilder<K, V> = Builder<K, V, Cache<K, V>>;
+
+/// The name by which moka has a [`KeyEntry`] of an owned key.
+pub type OwnedKeyEntrySelector<'c, K, V, S> = KeyEntry<'c, K, V, S>;
+
+/// The name by which moka has a [`KeyEntry`] of a key by reference.
+pub type RefKeyEntrySelector<'c, K, Q, V, S> = KeyEntry<'c, K, V, S, &'c Q>;
 
 /// A cache that moka would split into segments. Here it is one [`Cache`], to which it
 /// dereferences: its locks are those of single buckets.
@@ -50,7 +55,15 @@ where
     }
 }
 
-build_methods!(SegmentedCache);
+impl<K, V> sealed::Sealed for SegmentedCache<K, V> {}
+
+impl<K, V> BuildTarget<K, V> for SegmentedCache<K, V> {
+    type Hashed<S> = SegmentedCache<K, V, S>;
+
+    fn of_engine<S>(engine: Arc<Engine<K, V, S>>) -> SegmentedCache<K, V, S> {
+        SegmentedCache(Cache::from_engine(engine))
+    }
+}
 
 impl<K, V> CacheBuilder<K, V> {
     /// Makes the builder one of a [`SegmentedCache`]. The number of segments is ignored: a cache is
@@ -60,14 +73,9 @@ impl<K, V> CacheBuilder<K, V> {
     }
 }
 
-impl<K, V, S> SegmentedCache<K, V, S> {
-    fn from_engine(engine: Arc<Engine<K, V, S>>) -> Self {
-        Self(Cache::from_engine(engine))
-    }
-}
-
 impl<K: Hash + Eq, V: Clone, S: BuildHasher> SegmentedCache<K, V, S> {
     /// See [`Cache::get_with`].
+    #[deprecated(note = "use `get_with`")]
     pub fn get_or_insert_with(&self, key: K, init: impl FnOnce() -> V) -> V {
         self.0.get_with(key, init)
     }
@@ -76,6 +84,7 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher> SegmentedCache<K, V, S> {
     ///
     /// # Errors
     /// As [`Cache::try_get_with`].
+    #[deprecated(note = "use `try_get_with`")]
     pub fn get_or_try_insert_with<F, E>(&self, key: K, init: F) -> Result<V, Arc<E>>
     where
         F: FnOnce() -> Result<V, E>,

@@ -17,8 +17,9 @@ use crate::primitives::atomic::{
 use crate::primitives::{Condvar, Mutex, catch_user_panic, seeded};
 use crate::wakers::{WakerSlot, Wakers};
 use std::future::poll_fn;
-use std::task::{Context, Poll};
-use std::time::Duration;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -148,6 +149,58 @@ impl Streak {
             Poll::Pending => self.0 = 0,
         }
         poll
+    }
+}
+
+/// Polls on this thread until the result is there, and sleeps between two polls. Gives up at
+/// `deadline`, if there is one, and returns `None`. The last poll comes after it, so even what
+/// wakes itself in each poll ends.
+pub fn poll_until<T>(
+    deadline: Option<Instant>,
+    mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+) -> Option<T> {
+    let signal = Arc::new(Signal::default());
+    let waker = Waker::from(Arc::clone(&signal));
+    let mut context = Context::from_waker(&waker);
+    loop {
+        let is_last = deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        if let Poll::Ready(result) = poll(&mut context) {
+            return Some(result);
+        }
+        if is_last || !signal.wait_until(deadline) {
+            return None;
+        }
+    }
+}
+
+/// Wakes the thread that polls.
+#[derive(Default)]
+struct Signal {
+    is_given: Mutex<bool>,
+    given: Condvar,
+}
+
+impl Signal {
+    /// Sleeps until the signal is given, and resets it. Returns false if `deadline` comes first.
+    fn wait_until(&self, deadline: Option<Instant>) -> bool {
+        let mut is_given = self.is_given.lock();
+        while !*is_given {
+            is_given =
+                match deadline.map(|deadline| deadline.checked_duration_since(Instant::now())) {
+                    None => self.given.wait(is_given),
+                    Some(Some(left)) if !left.is_zero() => self.given.wait_timeout(is_given, left),
+                    Some(_) => return false,
+                };
+        }
+        *is_given = false;
+        true
+    }
+}
+
+impl Wake for Signal {
+    fn wake(self: Arc<Self>) {
+        *self.is_given.lock() = true;
+        self.given.notify_one();
     }
 }
 

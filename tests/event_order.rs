@@ -87,7 +87,7 @@ fn play(hands: &[Hand], history: &[(usize, Step)], heard: bool, turns: usize) {
     let cache = subject();
     for _ in 0..turns {
         // Each drain begins with another stripe.
-        let _ = cache.run_pending_tasks_within(0);
+        let _ = cache.run_pending_tasks_up_to(0);
     }
     let mut expected = Expected { inserted: 0, deadline: None };
     let first = [(0, Step::Insert(50))];

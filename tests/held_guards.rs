@@ -187,7 +187,7 @@ fn small_passes_under_a_view_cost_what_others_do() {
     };
     let clears_in_portions = |cache: &Cache<u64, u64>| {
         cache.invalidate_all();
-        while cache.run_pending_tasks_within(1).other {}
+        while cache.run_pending_tasks_up_to(1).other {}
     };
     let all_at_once = bytes_held(Cache::close, usize::MAX);
     for (way, bytes) in [

@@ -122,10 +122,10 @@ fn a_lower_capacity_displaces_entries_piece_by_piece() {
     cache.settle();
     assert_eq!(cache.weighted_size(), CAPACITY);
     cache.set_max_capacity(CAPACITY - BEYOND);
-    let (mut before, mut slices) = (cache.stats().evicted(), 0);
+    let (mut before, mut slices) = (cache.stats().removed(RemovalCause::Size), 0);
     loop {
-        let pending = cache.run_pending_tasks_within(UNITS as usize);
-        let removed = cache.stats().evicted();
+        let pending = cache.run_pending_tasks_up_to(UNITS as usize);
+        let removed = cache.stats().removed(RemovalCause::Size);
         assert!(removed - before <= UNITS, "{} at once", removed - before);
         before = removed;
         slices += 1;
@@ -145,13 +145,13 @@ fn a_unit_is_an_eviction() {
     (0..100).for_each(|key| cache.insert(key, key));
     cache.settle();
     cache.set_max_capacity(90);
-    let before = cache.stats().evicted();
+    let before = cache.stats().removed(RemovalCause::Size);
     for slices in 1..=5 {
-        assert!(!cache.run_pending_tasks_within(1).is_done());
-        assert_eq!(cache.stats().evicted() - before, slices);
+        assert!(!cache.run_pending_tasks_up_to(1).is_done());
+        assert_eq!(cache.stats().removed(RemovalCause::Size) - before, slices);
     }
-    assert!(!cache.run_pending_tasks_within(0).is_done());
-    assert_eq!(cache.stats().evicted() - before, 5);
+    assert!(!cache.run_pending_tasks_up_to(0).is_done());
+    assert_eq!(cache.stats().removed(RemovalCause::Size) - before, 5);
 }
 
 /// Runs `then` while the keys are being computed.
@@ -203,7 +203,7 @@ fn entries_far_from_their_end_are_moved_in_slices() {
     // Down all levels of the wheel, to the last minute.
     for _ in 0..1439 {
         cache.hand.advance(MINUTE);
-        while cache.run_pending_tasks_within(UNITS).expirations {
+        while cache.run_pending_tasks_up_to(UNITS).expirations {
             slices += 1;
         }
     }
@@ -340,7 +340,7 @@ fn a_request_in_steps_ends_however_little_was_removed() {
         (0..1_000).for_each(|key| cache.insert(key, key));
         cache.run_pending_tasks();
         (0..10).for_each(|key| cache.invalidate(&key));
-        let is_done = || cache.run_pending_tasks_within(100).is_done();
+        let is_done = || cache.run_pending_tasks_up_to(100).is_done();
         assert!((0..100_000).any(|_| is_done()), "weight {weight}");
     }
 }

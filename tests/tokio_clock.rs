@@ -45,7 +45,7 @@ async fn lifetimes_follow_paused_time() {
     cache.insert(1, 1).await;
     advance(MINUTE - MS).await;
     assert_eq!(cache.get(&1).await, Some(1));
-    assert_eq!(cache.expires_in(&1), Expiration::Due(MS));
+    assert_eq!(cache.sync().expires_in(&1), Expiration::Due(MS));
     advance(MS).await;
     assert_eq!(cache.get(&1).await, None, "exactly at the deadline");
     // A sleep of the same length ends when the entry does.
@@ -75,8 +75,8 @@ async fn instants_are_the_runtimes() {
     thread::sleep(5 * MS); // The real time goes on, and the paused time does not.
     let end = Instant::now() + MINUTE;
     cache.insert_until(1, 1, end.into_std()).await;
-    assert_eq!(cache.expires_in(&1), Expiration::Due(MINUTE));
-    assert_eq!(cache.expires_at(&1), Expiration::Due(end.into_std()));
+    assert_eq!(cache.sync().expires_in(&1), Expiration::Due(MINUTE));
+    assert_eq!(cache.sync().expires_at(&1), Expiration::Due(end.into_std()));
     advance(MINUTE - MS).await;
     assert!(cache.contains_key(&1));
     advance(MS).await;

@@ -5,7 +5,8 @@ mod lifetimes;
 mod listeners;
 mod refresh;
 
-pub(crate) use build::build_methods;
+pub use build::BuildTarget;
+pub(crate) use build::sealed;
 
 use crate::cache::Cache;
 use crate::clock::Clock;
@@ -49,7 +50,7 @@ impl<K, V, C> Builder<K, V, C> {
     /// use cortado::Builder;
     ///
     /// let cache = Builder::<&str, u32>::new(100).name("small").build();
-    /// assert_eq!((cache.max_capacity(), cache.name()), (Some(100), Some("small")));
+    /// assert_eq!((cache.policy().max_capacity(), cache.name()), (Some(100), Some("small")));
     /// ```
     pub fn new(max_capacity: u64) -> Self {
         Self::default().max_capacity(max_capacity)

@@ -49,7 +49,7 @@ impl<K, V, C> Builder<K, V, C> {
     ///
     /// let (clock, hand) = Clock::manual();
     /// let version = AtomicU32::new(0);
-    /// let load = move |_: &&str| Ok::<_, ()>(Loaded::new(version.fetch_add(1, Ordering::Relaxed)));
+    /// let load = move |_: &str| Ok::<_, ()>(Loaded::new(version.fetch_add(1, Ordering::Relaxed)));
     /// let settings = Cache::builder()
     ///     .time_to_live(Duration::from_secs(3600))
     ///     .refresh_after_write(Duration::from_secs(60))
@@ -83,7 +83,7 @@ impl<K, V, C> Builder<K, V, C> {
     ///
     /// struct Answer { address: [u8; 4], ttl: Duration }
     ///
-    /// fn resolve(host: &String) -> std::io::Result<Loaded<Answer>> {
+    /// fn resolve(host: String) -> std::io::Result<Loaded<Answer>> {
     ///     Ok(Loaded::new(Answer { address: [127, 0, 0, 1], ttl: Duration::from_secs(60) }))
     /// }
     ///
@@ -158,7 +158,7 @@ where
     /// use cortado::{Cache, Loaded, LoadingCache};
     ///
     /// let lengths: LoadingCache<String, usize, &str> =
-    ///     Cache::builder().build_with_loader(|word: &String| match word.len() {
+    ///     Cache::builder().build_with_loader(|word: String| match word.len() {
     ///         0 => Err("no word"),
     ///         length => Ok(Loaded::new(length)),
     ///     });
@@ -182,7 +182,7 @@ where
     /// use std::time::Duration;
     ///
     /// let builder = Cache::<u32, u32>::builder().expiry_resolution(Duration::ZERO);
-    /// let double = |n: &u32| Ok::<_, ()>(Loaded::new(2 * n));
+    /// let double = |n: u32| Ok::<_, ()>(Loaded::new(2 * n));
     /// let refused = builder.try_build_with_loader(double, RandomState::new());
     /// assert_eq!(refused.unwrap_err().setting(), "expiry_resolution");
     /// ```

@@ -1,13 +1,12 @@
 //! Operations on several keys.
 
 use super::Cache;
-use crate::error::TimedOut;
+use crate::key_source::OwnedKey;
 use crate::loaded::{Loaded, LoadedMany, NoValue};
 use equivalent::Equivalent;
 use std::convert::Infallible;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Returns clones of the keys' values, in the order of the keys. Each lookup is like
@@ -30,12 +29,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// are loaded together.
     ///
     /// `loader` gets all keys that have no value and that no other call is loading. It returns
-    /// pairs of keys and values, in any order. A key for which it returns nothing has no value.
-    /// For callers that waited for it, this is a load that made no value, as in
-    /// [`optionally_get_with`](Self::optionally_get_with). A pair whose key was not asked for is
-    /// inserted too, when the loads of this call have ended; like any insert it waits for a
-    /// computation of its key. Of several pairs with one key the last one counts, and nobody hears
-    /// of the others.
+    /// pairs of keys and values, in any order; a value may be a [`Loaded`], with its lifetime. A
+    /// key for which it returns nothing has no value. For callers that waited for it, this is a
+    /// load that made no value, as in [`optionally_get_with`](Self::optionally_get_with). A
+    /// pair whose key was not asked for is inserted too, when the loads of this call have
+    /// ended; like any insert it waits for a computation of its key. Of several pairs with one
+    /// key the last one counts, and nobody hears of the others.
     ///
     /// For a key that another call is loading, this call shares that call's outcome. `loader` runs
     /// once more only if such a load came to nothing. Calls whose keys cross do not wait for each
@@ -52,13 +51,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// let load = |keys: &[&u32]| keys.iter().map(|&&n| (n, n * n)).collect::<Vec<_>>();
     /// assert_eq!(squares.get_many_with([1, 2, 3], load), [Some(1), Some(4), Some(9)]);
     /// ```
-    pub fn get_many_with<I>(
+    pub fn get_many_with<I, L>(
         &self,
         keys: impl IntoIterator<Item = K>,
         mut loader: impl FnMut(&[&K]) -> I,
     ) -> Vec<Option<V>>
     where
-        I: IntoIterator<Item = (K, V)>,
+        I: IntoIterator<Item = (K, L)>,
+        L: Into<Loaded<V>>,
         V: Clone,
     {
         self.try_get_many_with(keys, |keys| Ok::<_, Infallible>(loader(keys)))
@@ -82,70 +82,37 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(ports.try_get_many_with(["http"], load), Ok(vec![Some(80)]));
     /// assert_eq!(*ports.try_get_many_with(["http", "gopher"], load).unwrap_err(), "no such service");
     /// ```
-    pub fn try_get_many_with<I, E>(
+    pub fn try_get_many_with<I, L, E>(
         &self,
         keys: impl IntoIterator<Item = K>,
         mut loader: impl FnMut(&[&K]) -> Result<I, E>,
     ) -> Result<Vec<Option<V>>, Arc<E>>
     where
-        I: IntoIterator<Item = (K, V)>,
+        I: IntoIterator<Item = (K, L)>,
+        L: Into<Loaded<V>>,
         E: Send + Sync + 'static,
         V: Clone,
     {
         let loader = |keys: &[&K]| loader(keys).map(loaded);
-        Ok(self.engine().load_many(keys, loader, None)?.unwrap_or_default())
+        self.engine().load_many(keys.into_iter().map(OwnedKey), loader)
     }
 
-    /// Like [`get_many_with`](Self::get_many_with), but waits for the loads of other calls no
-    /// longer than until `limit` has passed since the call, in real time.
-    ///
-    /// The limit interrupts no call of `loader`. What `loader` has made stays in the cache. One
-    /// exception: a pair whose key was not asked for is dropped if a computation of that key has
-    /// not ended at the limit.
-    ///
-    /// # Errors
-    /// If another call is still loading one of the keys at the limit.
+    /// Inserts all pairs, one after the other, as [`insert`](Self::insert) does. A value may be a
+    /// [`Loaded`], with its lifetime.
     ///
     /// ```
-    /// use cortado::{Cache, GuardResult, TimedOut};
+    /// use cortado::{Cache, Loaded};
     /// use std::time::Duration;
     ///
-    /// let squares = Cache::new(100);
-    /// let load = |keys: &[&u32]| keys.iter().map(|&&n| (n, n * n)).collect::<Vec<_>>();
-    /// let GuardResult::Guard(guard) = squares.get_value_or_guard(&1, None) else { unreachable!() };
-    /// // The guard is a load of the key 1 that is under way.
-    /// assert_eq!(squares.get_many_within(Duration::ZERO, [1, 2], load), Err(TimedOut));
-    /// assert_eq!(squares.get(&2), Some(4));
-    /// drop(guard);
-    /// assert_eq!(squares.get_many_within(Duration::ZERO, [1, 2], load), Ok(vec![Some(1), Some(4)]));
-    /// ```
-    pub fn get_many_within<I>(
-        &self,
-        limit: Duration,
-        keys: impl IntoIterator<Item = K>,
-        mut loader: impl FnMut(&[&K]) -> I,
-    ) -> Result<Vec<Option<V>>, TimedOut>
-    where
-        I: IntoIterator<Item = (K, V)>,
-        V: Clone,
-    {
-        // A time limit that overflows is as good as none.
-        let deadline = Instant::now().checked_add(limit);
-        let loader = |keys: &[&K]| Ok::<_, Infallible>(loaded(loader(keys)));
-        let values = self.engine().load_many(keys, loader, deadline);
-        values.unwrap_or_else(|never| match *never {}).ok_or(TimedOut)
-    }
-
-    /// Inserts all pairs, one after the other, as [`insert`](Self::insert) does.
-    ///
-    /// ```
-    /// let cache = cortado::Cache::new(100);
+    /// let cache = Cache::new(100);
     /// cache.insert_many((1..=3).map(|n| (n, n * n)));
     /// assert_eq!(cache.get(&3), Some(9));
+    /// cache.insert_many([(4, Loaded::with_ttl(16, Duration::from_secs(60)))]);
+    /// assert!(cache.expires_in(&4).due() <= Some(Duration::from_secs(60)));
     /// ```
-    pub fn insert_many(&self, pairs: impl IntoIterator<Item = (K, V)>) {
+    pub fn insert_many<L: Into<Loaded<V>>>(&self, pairs: impl IntoIterator<Item = (K, L)>) {
         for (key, value) in pairs {
-            self.insert(key, value);
+            self.engine().insert_loaded(key, value.into());
         }
     }
 
@@ -168,11 +135,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     }
 }
 
-/// The values of a loader that a call brings. It says nothing of their lifetimes.
+/// The values of a loader that a call brings.
 pub(crate) fn loaded<K, V, E>(
-    pairs: impl IntoIterator<Item = (K, V)>,
+    pairs: impl IntoIterator<Item = (K, impl Into<Loaded<V>>)>,
 ) -> LoadedMany<impl Iterator<Item = (K, Result<Loaded<V>, E>)>> {
-    let pairs = pairs.into_iter().map(|(key, value)| (key, Ok(Loaded::new(value))));
+    let pairs = pairs.into_iter().map(|(key, value)| (key, Ok(value.into())));
     LoadedMany { pairs, absent: Some(NoValue::Absent) }
 }
 

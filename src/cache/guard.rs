@@ -9,19 +9,6 @@ use crate::to_key::ToKey;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// What [`Cache::get_value_or_guard`] returns.
-#[derive(Debug)]
-#[must_use = "dropping the guard gives the load up"]
-pub enum GuardResult<K, V, S = ahash::RandomState> {
-    /// A clone of the key's value.
-    Value(V),
-    /// The key has no value, and this call is the one that loads it.
-    Guard(LoadGuard<K, V, S>),
-    /// Another call's load did not end in time.
-    Timeout,
-}
 
 /// The load of one key; see [`Cache::get_value_or_guard`].
 ///
@@ -29,26 +16,25 @@ pub enum GuardResult<K, V, S = ahash::RandomState> {
 /// key do not wait. Dropping the guard gives the load up, and one of the callers who wait for it
 /// loads next. (What else belongs to the load, such as a permit, is the caller's: drop it first.)
 /// A guard that is leaked ([`std::mem::forget`]) blocks loads of its key until the key is written
-/// or removed; loads that wait already go on waiting, up to their time limits.
+/// or removed; loads that wait already go on waiting.
 ///
 /// A guard may go to another thread. It holds no lock and keeps no memory of removed entries. It
 /// keeps the cache, as a handle on the cache does.
 ///
 /// ```
-/// use cortado::{Cache, GuardResult};
+/// use cortado::{Cache, Loaded, TimedOut};
 /// use std::time::Duration;
 ///
 /// let cache: Cache<String, u32> = Cache::new(100);
-/// let GuardResult::Guard(guard) = cache.get_value_or_guard("k", None) else {
-///     panic!("the key has no value yet");
-/// };
+/// let guard = cache.get_value_or_guard("k").expect_err("the key has no value yet");
 /// assert_eq!(guard.key(), "k");
 ///
 /// // Another caller does not wait longer than it wants to.
-/// let other = cache.get_value_or_guard("k", Some(Duration::ZERO));
-/// assert!(matches!(other, GuardResult::Timeout));
+/// let limit = Duration::ZERO;
+/// let other = cache.within(limit, async |cache| cache.get_value_or_guard("k").await);
+/// assert!(matches!(other, Err(TimedOut)));
 ///
-/// let entry = guard.insert_with_ttl(7, Duration::from_secs(60));
+/// let entry = guard.insert(Loaded::with_ttl(7, Duration::from_secs(60)));
 /// assert!(entry.is_fresh());
 /// ```
 #[must_use = "dropping the guard gives the load up"]
@@ -61,39 +47,38 @@ pub struct LoadGuard<K, V, S = ahash::RandomState> {
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Returns a clone of the key's value; if the key has none, returns a guard that loads it.
     ///
-    /// Only one caller at a time gets the guard. The others wait until it is used or dropped, or
-    /// for `timeout`, if there is one; `Some(Duration::ZERO)` does not wait at all. `timeout` is in
-    /// real time, whatever the cache's [`Clock`](crate::Clock). The lookup counts as a read, like
+    /// Only one caller at a time gets the guard. The others wait until it is used or dropped;
+    /// [`within`](Self::within) limits such a wait. The lookup counts as a read, like
     /// [`get`](Self::get).
     ///
     /// *Blocking*: waits for a load or computation of the key that is under way. A thread that asks
-    /// for a key whose guard it holds waits for itself: without a `timeout`, forever. A
-    /// listener that asks for the key on that thread waits in the same way.
+    /// for a key whose guard it holds waits for itself, for ever. A listener that asks for the key
+    /// on that thread waits in the same way. Where a
+    /// [`notification_limit`](crate::Builder::notification_limit) holds writers back, it does so
+    /// before this call returns the guard, and not when the guard is used.
+    ///
+    /// # Errors
+    /// The guard, if the key has no value.
     ///
     /// ```
-    /// use cortado::{Cache, GuardResult};
-    ///
-    /// let cache: Cache<String, u32> = Cache::new(100);
-    /// let GuardResult::Guard(guard) = cache.get_value_or_guard("k", None) else {
-    ///     panic!("the key has no value yet");
+    /// let cache: cortado::Cache<String, u32> = cortado::Cache::new(100);
+    /// let value = match cache.get_value_or_guard("k") {
+    ///     Ok(value) => value,
+    ///     Err(guard) => {
+    ///         let value = 7; // any number of statements, with `?` and `await`
+    ///         guard.insert(value).into_value()
+    ///     }
     /// };
-    /// let value = 7; // any number of statements, with `?` and `await`
-    /// guard.insert(value);
-    /// assert!(matches!(cache.get_value_or_guard("k", None), GuardResult::Value(7)));
+    /// assert_eq!((value, cache.get("k")), (7, Some(7)));
     /// ```
-    pub fn get_value_or_guard<Q>(&self, key: &Q, timeout: Option<Duration>) -> GuardResult<K, V, S>
+    pub fn get_value_or_guard<Q>(&self, key: &Q) -> Result<V, LoadGuard<K, V, S>>
     where
         Q: ToKey<K> + Hash + ?Sized,
         V: Clone,
     {
-        // A time limit that overflows is as good as none.
-        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        match self.engine().value_or_load(key, deadline) {
-            Some(Ok(entry)) => GuardResult::Value(entry.into_value()),
-            Some(Err(load)) => {
-                GuardResult::Guard(LoadGuard { engine: Arc::clone(&self.engine), load: Some(load) })
-            }
-            None => GuardResult::Timeout,
+        match self.engine().value_or_load(key) {
+            Ok(entry) => Ok(entry.into_value()),
+            Err(load) => Err(LoadGuard::new(self, load)),
         }
     }
 }
@@ -104,24 +89,21 @@ impl<K: Hash + Eq, V, S: BuildHasher> LoadGuard<K, V, S> {
     ///
     /// Returns the key's entry. [`is_fresh`](Entry::is_fresh) tells whether it is this value.
     ///
+    /// *Blocking*: none that waits for others. A listener that awaits is told by the next operation
+    /// of a task.
+    ///
     /// *Callbacks*: weigher and expiry policy, as for an insert.
-    pub fn insert(self, value: V) -> Entry<K, V> {
-        self.insert_loaded(Loaded::new(value))
-    }
-
-    /// Ends the load with a value that has a lifetime of its own; otherwise like
-    /// [`insert`](Self::insert).
-    pub fn insert_with_ttl(self, value: V, ttl: Duration) -> Entry<K, V> {
-        self.insert_loaded(Loaded::with_ttl(value, ttl))
-    }
-
-    fn insert_loaded(mut self, loaded: Loaded<V>) -> Entry<K, V> {
+    pub fn insert(mut self, value: impl Into<Loaded<V>>) -> Entry<K, V> {
         let load = self.load.take().expect("a guard is used once");
-        self.engine.finish_pending(load, loaded)
+        self.engine.finish_pending(load, value.into())
     }
 }
 
 impl<K, V, S> LoadGuard<K, V, S> {
+    pub(crate) fn new(cache: &Cache<K, V, S>, load: PendingLoad<K, V>) -> Self {
+        Self { engine: Arc::clone(&cache.engine), load: Some(load) }
+    }
+
     /// The key that is being loaded.
     #[must_use]
     pub fn key(&self) -> &K {

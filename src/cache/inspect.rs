@@ -1,12 +1,12 @@
 //! Questions about a cache as a whole.
 
 use super::Cache;
-use crate::clock::nanos;
+use crate::clock::{ClockTime, nanos};
 use crate::config::Policy;
 use crate::stats::Stats;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 impl<K, V, S> Cache<K, V, S> {
     /// Returns the name that the builder gave the cache.
@@ -51,10 +51,34 @@ impl<K, V, S> Cache<K, V, S> {
         self.engine().core.weight()
     }
 
-    /// Returns the present bound on the cache's size or weight; `None` if there is none.
+    /// Returns the present by the cache's clock, precisely, to be compared with what
+    /// [`get_if`](Self::get_if) tells its condition.
+    ///
+    /// No write that has ended before has a later [`written`](crate::ReadTimes::written). A user's
+    /// clock is called, with its panics.
     #[must_use]
-    pub fn max_capacity(&self) -> Option<u64> {
-        self.engine().core.capacity()
+    pub fn clock_now(&self) -> ClockTime {
+        ClockTime::new(self.engine().core.ticker.now())
+    }
+
+    /// Returns what an `Instant` is by the cache's clock, as
+    /// [`insert_until`](Self::insert_until) takes it; it saturates at both ends.
+    ///
+    /// It may be up to 4.1 µs before the instant. So an entry that was written in the 4.1 µs before
+    /// `Instant::now()` may seem to be written after it; [`clock_now`](Self::clock_now) has no
+    /// such error. By a clock other than the system's, an instant stands for a reading of that one,
+    /// as [`TimeSource`](crate::TimeSource) says.
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let cache: cortado::Cache<&str, u32> = cortado::Cache::new(100);
+    /// let soon = Instant::now() + Duration::from_secs(60);
+    /// assert!(cache.clock_time(soon) > cache.clock_now());
+    /// ```
+    #[must_use]
+    pub fn clock_time(&self, at: Instant) -> ClockTime {
+        ClockTime::new(self.engine().core.ticker.time_of(at))
     }
 
     /// Changes the bound on the cache's size or weight. Returns false, and does nothing, if the

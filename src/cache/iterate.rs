@@ -2,7 +2,7 @@
 
 use super::Cache;
 use crate::entry::{Entry, Key};
-use crate::iter::{Drain, Entries, Iter, Keys, Values};
+use crate::iter::{Entries, Iter, Keys, Values};
 use std::cmp::Reverse;
 use std::hash::{BuildHasher, Hash};
 
@@ -48,37 +48,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// ```
     pub fn entries(&self) -> Entries<'_, K, V, S> {
         Entries::new(self.engine())
-    }
-
-    /// Removes entries one by one, as `Explicit`, and returns handles on them.
-    ///
-    /// Goes through the cache like [`iter`](Self::iter). Entries that come meanwhile may stay. A
-    /// drain that is dropped early leaves the rest in the cache.
-    ///
-    /// *Blocking*: waits for computations of the keys that it comes to. With a time limit, remove
-    /// them by [`within`](Self::within).
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// let cache = cortado::Cache::new(100);
-    /// cache.insert_many([("a", 1), ("b", 2)]);
-    /// let removed = cache.within(Duration::from_millis(100), async |tasks| {
-    ///     for key in cache.keys() {
-    ///         tasks.remove(&key).await;
-    ///     }
-    /// });
-    /// assert_eq!((removed, cache.iter().count()), (Ok(()), 0));
-    /// ```
-    ///
-    /// ```
-    /// let cache = cortado::Cache::new(100);
-    /// cache.insert_many([("a", 1), ("b", 2)]);
-    /// let sum: i32 = cache.drain().map(|entry| *entry).sum();
-    /// assert_eq!((sum, cache.iter().count()), (3, 0));
-    /// ```
-    #[must_use = "a drain removes nothing unless it is iterated"]
-    pub fn drain(&self) -> Drain<'_, K, V, S> {
-        Drain(self.entries())
     }
 
     /// Returns handles on the entries that expire next, the soonest first; at most `limit`.

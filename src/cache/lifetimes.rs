@@ -128,6 +128,47 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.engine().set_hard_deadline(key, |_| NEVER)
     }
 
+    /// Makes the key's living entry stale, so that its next read triggers a reload. Returns whether
+    /// there is a living entry.
+    ///
+    /// It is no read of the entry, and starts no reload. A load or a reload of the key that is
+    /// under way is overtaken: its callers get its value, and the cache does not keep it. So no
+    /// value from before this call is fresh after it. A retry delay after a failed reload ends.
+    ///
+    /// A cache without a stored loader ([`LoadingCache`](crate::LoadingCache)) has no stale
+    /// entries: there it changes nothing.
+    ///
+    /// *Blocking*: locks one bucket of the index for a few instructions. It waits for no load and
+    /// no computation; a value that a computation puts later is fresh.
+    ///
+    /// ```
+    /// use cortado::{Cache, Job, Loaded};
+    /// use std::sync::atomic::{AtomicU32, Ordering};
+    ///
+    /// let version = AtomicU32::new(0);
+    /// let load = move |_: &str| Ok::<_, ()>(Loaded::new(version.fetch_add(1, Ordering::Relaxed)));
+    /// let settings = Cache::builder().executor(|job: Job| job()).build_with_loader(load);
+    /// assert_eq!(settings.get(&"k"), Ok(0));
+    /// assert!(settings.cache().make_stale(&"k"));
+    /// assert_eq!(settings.get(&"k"), Ok(1)); // an executor that runs jobs at once has reloaded it
+    /// ```
+    pub fn make_stale<Q>(&self, key: &Q) -> bool
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        self.engine().make_stale(key)
+    }
+
+    /// Makes all entries stale, as [`make_stale`](Self::make_stale) does, and overtakes all loads
+    /// and reloads that are under way.
+    ///
+    /// It goes through the whole cache. Reads trigger the reloads later, no more at once than
+    /// [`refresh_limit`](crate::Builder::refresh_limit) allows. Entries that are written meanwhile
+    /// may be made stale or not.
+    pub fn make_all_stale(&self) {
+        self.engine().make_all_stale();
+    }
+
     /// Reads the key without returning its value: Redis' `TOUCH`.
     ///
     /// Counts as a use and as a hit (or a miss), and prolongs the life of the entry where reads do.

@@ -1,17 +1,25 @@
 //! Loads.
 
 use super::Cache;
-use crate::engine::Owned;
+use crate::clock::ReadTimes;
+use crate::entry::Entry;
+use crate::key_source::OwnedKey;
 use crate::loaded::{Loaded, LoaderResult};
 use crate::to_key::ToKey;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
-    /// Returns a clone of the key's value; if the key has none, `init` makes one.
+    /// Returns a clone of the key's value; if the key has none, `loader` makes one, and may say how
+    /// long it lives.
     ///
-    /// Only one caller at a time runs its `init`. The others wait and share its result. The lookup
-    /// counts as a read, like [`get`](Self::get). A stale value is returned, too.
+    /// The loader returns a [`Loaded`], or an `Option` or a `Result` of it, and the call returns
+    /// the same with the value in its place ([table](LoaderResult)). With `None` and with an error
+    /// nothing is cached. (To cache that there is no value, or a failure, use an `Option`, an enum
+    /// or a `Result` as the cache's value type, with a lifetime for each variant.)
+    ///
+    /// Only one caller at a time runs its `loader`. The others wait and share its result. The
+    /// lookup counts as a read, like [`get`](Self::get). A stale value is returned, too.
     ///
     /// *Atomicity*: the value enters the cache as by [`insert`](Self::insert), with two exceptions:
     ///
@@ -25,146 +33,17 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// one that is too heavy.
     ///
     /// *Other loads of the key*: a call waits for every load of its key, whatever method began it.
-    /// If that load made no value, a caller of this method runs its own `init` next.
+    /// If that load made no value, and its `None` or error does not fit what this call returns,
+    /// this call runs its own `loader` next. An error fits if it has the same type.
     ///
     /// *Blocking*: waits for a load or computation of the key that is under way.
+    /// [`within`](Self::within) limits such a wait.
     ///
-    /// *Callbacks*: `init` runs on this thread, with no lock held, and may use the cache.
+    /// *Callbacks*: `loader` runs on this thread, with no lock held, and may use the cache.
     ///
     /// # Panics
-    /// A panic of `init` reaches its caller, and the key is as before. One of the callers who
-    /// waited runs its own `init` next. Panics if `init` asks for the very key that it loads.
-    ///
-    /// ```
-    /// let cache = cortado::Cache::new(100);
-    /// assert_eq!(cache.get_with("k", || 7), 7);
-    /// assert_eq!(cache.get_with("k", || unreachable!("it is there")), 7);
-    /// ```
-    pub fn get_with(&self, key: K, init: impl FnOnce() -> V) -> V
-    where
-        V: Clone,
-    {
-        Loaded::<V>::shared(self.engine().load_value(Owned(key), loaded(init)))
-    }
-
-    /// Like [`get_with`](Self::get_with), but clones the key only to load.
-    ///
-    /// ```
-    /// let cache: cortado::Cache<String, usize> = cortado::Cache::new(100);
-    /// assert_eq!(cache.get_with_by_ref("key", || 3), 3);
-    /// ```
-    pub fn get_with_by_ref<Q>(&self, key: &Q, init: impl FnOnce() -> V) -> V
-    where
-        Q: ToKey<K> + Hash + ?Sized,
-        V: Clone,
-    {
-        Loaded::<V>::shared(self.engine().load_value(key, loaded(init)))
-    }
-
-    /// Returns a clone of the key's value; if the key has none, or one for which `replace_if`
-    /// returns true, `init` makes one.
-    ///
-    /// It is [`or_insert_with_if`](crate::KeyEntry::or_insert_with_if) by another name, for
-    /// programs that come from moka.
-    pub fn get_with_if(
-        &self,
-        key: K,
-        init: impl FnOnce() -> V,
-        replace_if: impl FnMut(&V) -> bool,
-    ) -> V
-    where
-        V: Clone,
-    {
-        self.entry(key).or_insert_with_if(init, replace_if).into_value()
-    }
-
-    /// Returns a clone of the key's value; if the key has none, `init` may make one.
-    ///
-    /// If `init` returns `None`, nothing is cached, and every caller who waited for it gets `None`.
-    /// To cache that there is no value, use an `Option` or an enum as the cache's value type.
-    /// Otherwise like [`get_with`](Self::get_with).
-    ///
-    /// ```
-    /// let cache = cortado::Cache::new(100);
-    /// assert_eq!(cache.optionally_get_with("k", || None), None);
-    /// assert_eq!(cache.optionally_get_with("k", || Some(7)), Some(7));
-    /// assert_eq!(cache.get("k"), Some(7));
-    /// ```
-    pub fn optionally_get_with<F>(&self, key: K, init: F) -> Option<V>
-    where
-        F: FnOnce() -> Option<V>,
-        V: Clone,
-    {
-        self.engine().load_value(Owned(key), || init().map(Loaded::new)).ok()
-    }
-
-    /// Like [`optionally_get_with`](Self::optionally_get_with), but clones the key only to
-    /// load.
-    ///
-    /// ```
-    /// let cache: cortado::Cache<String, usize> = cortado::Cache::new(100);
-    /// assert_eq!(cache.optionally_get_with_by_ref("key", || None), None);
-    /// ```
-    pub fn optionally_get_with_by_ref<F, Q>(&self, key: &Q, init: F) -> Option<V>
-    where
-        Q: ToKey<K> + Hash + ?Sized,
-        F: FnOnce() -> Option<V>,
-        V: Clone,
-    {
-        self.engine().load_value(key, || init().map(Loaded::new)).ok()
-    }
-
-    /// Returns a clone of the key's value; if the key has none, `init` makes one or fails.
-    ///
-    /// If `init` fails, nothing is cached. Every caller who waited for it and has the same error
-    /// type gets the same error; a caller with another one runs its own `init` next. To cache a
-    /// failure, use a `Result` as the cache's value type, with a lifetime for each variant.
-    /// Otherwise like [`get_with`](Self::get_with).
-    ///
-    /// # Errors
-    /// The error that `init` returned, of this call or of the one that it waited for.
-    ///
-    /// ```
-    /// let cache: cortado::Cache<&str, u16> = cortado::Cache::new(100);
-    /// let error = cache.try_get_with("port", || "http".parse()).unwrap_err();
-    /// assert!(error.to_string().contains("invalid digit"));
-    /// assert_eq!(cache.try_get_with("port", || "80".parse()), Ok(80));
-    /// ```
-    pub fn try_get_with<F, E>(&self, key: K, init: F) -> Result<V, Arc<E>>
-    where
-        F: FnOnce() -> Result<V, E>,
-        E: Send + Sync + 'static,
-        V: Clone,
-    {
-        self.engine().load_value(Owned(key), || init().map(Loaded::new))
-    }
-
-    /// Like [`try_get_with`](Self::try_get_with), but clones the key only to load.
-    ///
-    /// # Errors
-    /// As [`try_get_with`](Self::try_get_with).
-    ///
-    /// ```
-    /// let cache: cortado::Cache<String, u16> = cortado::Cache::new(100);
-    /// assert_eq!(cache.try_get_with_by_ref("port", || "80".parse::<u16>()), Ok(80));
-    /// ```
-    pub fn try_get_with_by_ref<F, E, Q>(&self, key: &Q, init: F) -> Result<V, Arc<E>>
-    where
-        Q: ToKey<K> + Hash + ?Sized,
-        F: FnOnce() -> Result<V, E>,
-        E: Send + Sync + 'static,
-        V: Clone,
-    {
-        self.engine().load_value(key, || init().map(Loaded::new))
-    }
-
-    /// Returns a clone of the key's value; if the key has none, `loader` makes one and may say how
-    /// long it lives.
-    ///
-    /// The loader returns a [`Loaded`], or an `Option` or a `Result` of it, and the call returns
-    /// the same with the value in its place ([table](LoaderResult)). Otherwise like
-    /// [`get_with`](Self::get_with), [`optionally_get_with`](Self::optionally_get_with) and
-    /// [`try_get_with`](Self::try_get_with).
+    /// A panic of `loader` reaches its caller, and the key is as before. One of the callers who
+    /// waited runs its own `loader` next. Panics if `loader` asks for the very key that it loads.
     ///
     /// ```
     /// use cortado::{Cache, Clock, Loaded};
@@ -181,7 +60,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     where
         V: Clone,
     {
-        R::shared(self.engine().load_value(Owned(key), loader))
+        R::shared(self.engine().load_value(OwnedKey(key), loader))
     }
 
     /// Like [`load`](Self::load), but clones the key only to load.
@@ -204,6 +83,126 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         V: Clone,
     {
         R::shared(self.engine().load_value(key, loader))
+    }
+
+    /// Returns a clone of the key's value; if the key has none, or one for which `replace_if`
+    /// returns true, `loader` makes one, and may say how long it lives.
+    ///
+    /// `loader` gets the entry that its value will replace, or `None`. If it makes no value, that
+    /// entry stays, and the call returns the loader's `None` or error. A read that finds an entry
+    /// to be replaced counts as a miss, records no use, prolongs no life and triggers no
+    /// reload. A stale value for which `replace_if` returns false is returned. The key is
+    /// cloned only to load. Otherwise like [`load`](Self::load).
+    ///
+    /// *Atomicity*: the value replaces the entry that was judged. If the key has got another one
+    /// meanwhile, that one is judged: the call returns it if `replace_if` returns false, and else
+    /// its own value, which the cache does not keep. A value that another call loads while this one
+    /// waits for it is not judged.
+    ///
+    /// *Callbacks*: `replace_if` runs on this thread, with no lock held, once for each entry of the
+    /// key that the call meets. It must not write the key: that write panics. It has the opposite
+    /// sense of the condition of [`get_if`](Self::get_if).
+    ///
+    /// ```
+    /// use cortado::{Cache, Loaded};
+    ///
+    /// let versions: Cache<&str, u32> = Cache::new(100);
+    /// let at_least = |version: u32| {
+    ///     versions.load_if(
+    ///         &"config",
+    ///         |old| Ok::<_, &str>(Loaded::new(old.map_or(1, |old| *old + 1))),
+    ///         |found, _times| *found < version,
+    ///     )
+    /// };
+    /// assert_eq!(at_least(1), Ok(1));
+    /// assert_eq!(at_least(1), Ok(1));
+    /// assert_eq!(at_least(2), Ok(2));
+    /// ```
+    pub fn load_if<Q, R: LoaderResult<V>>(
+        &self,
+        key: &Q,
+        loader: impl FnOnce(Option<Entry<K, V>>) -> R,
+        mut replace_if: impl FnMut(&V, ReadTimes) -> bool,
+    ) -> R::Shared<V>
+    where
+        Q: ToKey<K> + Hash + ?Sized,
+        V: Clone,
+    {
+        let entry = self.engine().load(key, loader, Some(&mut replace_if));
+        R::shared(entry.map(Entry::into_value))
+    }
+}
+
+/// # Loads by moka's names
+///
+/// Each is a [`load`](Self::load) whose value lives as the cache's settings say. `..by_ref` clones
+/// the key only to load.
+impl<K: Hash + Eq, V: Clone, S: BuildHasher> Cache<K, V, S> {
+    /// [`load`](Self::load) by a closure that makes the value.
+    pub fn get_with(&self, key: K, init: impl FnOnce() -> V) -> V {
+        self.load(key, || Loaded::new(init()))
+    }
+
+    /// [`load_by_ref`](Self::load_by_ref) by a closure that makes the value.
+    pub fn get_with_by_ref<Q>(&self, key: &Q, init: impl FnOnce() -> V) -> V
+    where
+        Q: ToKey<K> + Hash + ?Sized,
+    {
+        self.load_by_ref(key, || Loaded::new(init()))
+    }
+
+    /// A load with a condition, as [`load_if`](Self::load_if) is, by a closure that makes the
+    /// value.
+    #[deprecated(note = "use `load_if`, or `entry(key).or_insert_with_if(..)`")]
+    pub fn get_with_if(
+        &self,
+        key: K,
+        init: impl FnOnce() -> V,
+        replace_if: impl FnMut(&V) -> bool,
+    ) -> V {
+        self.entry(key).or_insert_with_if(init, replace_if).into_value()
+    }
+
+    /// [`load`](Self::load) by a closure that may make a value.
+    pub fn optionally_get_with<F>(&self, key: K, init: F) -> Option<V>
+    where
+        F: FnOnce() -> Option<V>,
+    {
+        self.load(key, || init().map(Loaded::new))
+    }
+
+    /// [`load_by_ref`](Self::load_by_ref) by a closure that may make a value.
+    pub fn optionally_get_with_by_ref<F, Q>(&self, key: &Q, init: F) -> Option<V>
+    where
+        Q: ToKey<K> + Hash + ?Sized,
+        F: FnOnce() -> Option<V>,
+    {
+        self.load_by_ref(key, || init().map(Loaded::new))
+    }
+
+    /// [`load`](Self::load) by a closure that makes the value or fails.
+    ///
+    /// # Errors
+    /// The error that `init` returned, of this call or of the one that it waited for.
+    pub fn try_get_with<F, E>(&self, key: K, init: F) -> Result<V, Arc<E>>
+    where
+        F: FnOnce() -> Result<V, E>,
+        E: Send + Sync + 'static,
+    {
+        self.load(key, || init().map(Loaded::new))
+    }
+
+    /// [`load_by_ref`](Self::load_by_ref) by a closure that makes the value or fails.
+    ///
+    /// # Errors
+    /// As [`try_get_with`](Self::try_get_with).
+    pub fn try_get_with_by_ref<F, E, Q>(&self, key: &Q, init: F) -> Result<V, Arc<E>>
+    where
+        Q: ToKey<K> + Hash + ?Sized,
+        F: FnOnce() -> Result<V, E>,
+        E: Send + Sync + 'static,
+    {
+        self.load_by_ref(key, || init().map(Loaded::new))
     }
 }
 

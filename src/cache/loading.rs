@@ -5,18 +5,19 @@ use crate::entry::Entry;
 use crate::error::LoadError;
 use crate::loaded::LoadedMany;
 use crate::loader::{Loader, ReloadFailure};
+use crate::stats::Stats;
 use crate::to_key::ToKey;
 use equivalent::Equivalent;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
-use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A [`Cache`] that makes missing values itself, by a stored [`Loader`], and reloads stale ones.
 ///
-/// [`Builder::build_with_loader`](crate::Builder::build_with_loader) makes one. It dereferences to
-/// the [`Cache`], whose reads trigger reloads, too, and load nothing.
+/// [`Builder::build_with_loader`](crate::Builder::build_with_loader) makes one. The [`Cache`] below
+/// it, by [`cache()`](Self::cache), has all other operations. Its reads trigger reloads, too, and
+/// load nothing.
 ///
 /// Like a `Cache` it is a handle: cloning it is cheap, and all clones are the same cache.
 pub struct LoadingCache<K, V, E, S = ahash::RandomState> {
@@ -68,7 +69,7 @@ where
     /// ```
     /// use cortado::{Cache, Loaded};
     ///
-    /// let squares = Cache::builder().build_with_loader(|n: &u64| Ok::<_, ()>(Loaded::new(n * n)));
+    /// let squares = Cache::builder().build_with_loader(|n: u64| Ok::<_, ()>(Loaded::new(n * n)));
     /// assert_eq!(squares.get(&7), Ok(49));
     /// ```
     pub fn get<Q>(&self, key: &Q) -> Result<V, Arc<E>>
@@ -100,7 +101,7 @@ where
     /// use cortado::{Cache, Loaded};
     ///
     /// let lengths = Cache::builder()
-    ///     .build_with_loader(|word: &String| Ok::<_, ()>(Loaded::new(word.len())));
+    ///     .build_with_loader(|word: String| Ok::<_, ()>(Loaded::new(word.len())));
     /// let entry = lengths.get_entry("four").unwrap();
     /// assert_eq!((entry.key().as_str(), *entry), ("four", 4));
     /// ```
@@ -150,17 +151,21 @@ where
     /// ```
     /// use cortado::{Cache, Loaded};
     ///
-    /// let squares = Cache::builder().build_with_loader(|n: &u64| Ok::<_, ()>(Loaded::new(n * n)));
+    /// let squares = Cache::builder().build_with_loader(|n: u64| Ok::<_, ()>(Loaded::new(n * n)));
     /// squares.insert(3, 0);
-    /// assert_eq!(squares.get_many([2, 3, 4]), Ok(vec![Some(4), Some(0), Some(16)]));
+    /// assert_eq!(squares.get_many(&[2, 3, 4]), Ok(vec![Some(4), Some(0), Some(16)]));
     /// ```
-    pub fn get_many(&self, keys: impl IntoIterator<Item = K>) -> Result<Vec<Option<V>>, Arc<E>>
+    pub fn get_many<'q, Q>(
+        &self,
+        keys: impl IntoIterator<Item = &'q Q>,
+    ) -> Result<Vec<Option<V>>, Arc<E>>
     where
+        Q: ToKey<K> + Hash + ?Sized + 'q,
         V: Clone,
     {
         let loader =
             |keys: &[&K]| Ok(LoadedMany { pairs: self.loader.load_many(keys), absent: None });
-        Ok(self.cache.engine().load_many(keys, loader, None)?.unwrap_or_default())
+        self.cache.engine().load_many(keys, loader)
     }
 
     /// Starts a reload of the key's value, stale or not; if the key has none, a load. Returns
@@ -183,13 +188,16 @@ where
     /// use std::sync::atomic::{AtomicU32, Ordering};
     ///
     /// let version = AtomicU32::new(0);
-    /// let load = move |_: &&str| Ok::<_, ()>(Loaded::new(version.fetch_add(1, Ordering::Relaxed)));
+    /// let load = move |_: &str| Ok::<_, ()>(Loaded::new(version.fetch_add(1, Ordering::Relaxed)));
     /// let settings = Cache::builder().executor(|job: Job| job()).build_with_loader(load);
     /// assert_eq!(settings.get(&"k"), Ok(0));
     /// assert!(settings.refresh(&"k"));
     /// assert_eq!(settings.get(&"k"), Ok(1));
     /// ```
-    pub fn refresh(&self, key: &K) -> bool {
+    pub fn refresh<Q>(&self, key: &Q) -> bool
+    where
+        Q: ToKey<K> + Hash + ?Sized,
+    {
         let loader = Arc::clone(&self.loader);
         self.cache.engine().refresh_key(key, move |key| loader.load(key))
     }
@@ -216,7 +224,7 @@ where
     /// use std::sync::atomic::{AtomicU32, Ordering};
     ///
     /// let version = AtomicU32::new(0);
-    /// let load = move |_: &&str| Ok::<_, ()>(Loaded::new(version.fetch_add(1, Ordering::Relaxed)));
+    /// let load = move |_: &str| Ok::<_, ()>(Loaded::new(version.fetch_add(1, Ordering::Relaxed)));
     /// let settings = Cache::builder().build_with_loader(load);
     /// assert_eq!(settings.get(&"k"), Ok(0));
     /// assert_eq!(settings.reload(&"k"), Ok(1));
@@ -267,7 +275,7 @@ where
     ///     .refresh_after_write(Duration::from_secs(60))
     ///     .executor(move |job| drop(jobs.send(job)))
     ///     .clock(clock)
-    ///     .build_with_loader(|n: &u64| Ok::<_, ()>(Loaded::new(n * n)));
+    ///     .build_with_loader(|n: u64| Ok::<_, ()>(Loaded::new(n * n)));
     /// pages.insert(7, 0);
     /// hand.advance(Duration::from_secs(60));
     /// let limits = LoadLimits { soft: Duration::from_millis(5), hard: Duration::from_secs(1) };
@@ -313,7 +321,7 @@ where
     /// use std::sync::atomic::{AtomicBool, Ordering};
     ///
     /// static IS_UP: AtomicBool = AtomicBool::new(true);
-    /// let load = |_: &&str| match IS_UP.load(Ordering::Relaxed) {
+    /// let load = |_: &str| match IS_UP.load(Ordering::Relaxed) {
     ///     true => Ok(Loaded::new(7)),
     ///     false => Err("no answer"),
     /// };
@@ -323,13 +331,59 @@ where
     /// settings.refresh(&"k"); // an executor that runs jobs at once has run it
     /// assert_eq!(settings.get(&"k"), Ok(7)); // the old value stays
     /// let failure = settings.last_failure("k").unwrap();
-    /// assert_eq!((failure.error().map(|it| **it), failure.times()), (Some("no answer"), 1));
+    /// assert_eq!((failure.error.as_deref(), failure.in_a_row), (Some(&"no answer"), 1));
     /// ```
     pub fn last_failure<Q>(&self, key: &Q) -> Option<ReloadFailure<E>>
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
         self.cache.engine().last_failure(key)
+    }
+
+    /// See [`Cache::insert`].
+    pub fn insert(&self, key: K, value: V) {
+        self.cache.insert(key, value);
+    }
+
+    /// See [`Cache::remove`]. It loads nothing.
+    pub fn remove<Q>(&self, key: &Q) -> Option<V>
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+        V: Clone,
+    {
+        self.cache.remove(key)
+    }
+
+    /// See [`Cache::invalidate`].
+    pub fn invalidate<Q>(&self, key: &Q)
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        self.cache.invalidate(key);
+    }
+
+    /// See [`Cache::invalidate_all`].
+    pub fn invalidate_all(&self) {
+        self.cache.invalidate_all();
+    }
+
+    /// See [`Cache::contains_key`]. It loads nothing.
+    pub fn contains_key<Q>(&self, key: &Q) -> bool
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        self.cache.contains_key(key)
+    }
+
+    /// See [`Cache::stats`].
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.cache.stats()
+    }
+
+    /// See [`Cache::run_pending_tasks`].
+    pub fn run_pending_tasks(&self) {
+        self.cache.run_pending_tasks();
     }
 }
 
@@ -347,14 +401,6 @@ impl<K, V, E, S> Clone for LoadingCache<K, V, E, S> {
     /// Returns another handle on the same cache.
     fn clone(&self) -> Self {
         Self { cache: self.cache.clone(), loader: Arc::clone(&self.loader) }
-    }
-}
-
-impl<K, V, E, S> Deref for LoadingCache<K, V, E, S> {
-    type Target = Cache<K, V, S>;
-
-    fn deref(&self) -> &Cache<K, V, S> {
-        &self.cache
     }
 }
 

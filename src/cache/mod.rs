@@ -13,9 +13,8 @@ mod run;
 mod write;
 
 pub(crate) use bulk::loaded;
-pub use guard::{GuardResult, LoadGuard};
-pub(crate) use key_entry::key_entries;
-pub use key_entry::{KeyEntry, KeyEntryByRef};
+pub use guard::LoadGuard;
+pub use key_entry::KeyEntry;
 pub use loading::{LoadLimits, LoadingCache};
 
 use crate::builder::Builder;

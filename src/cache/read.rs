@@ -1,6 +1,7 @@
 //! Reads.
 
 use super::Cache;
+use crate::clock::ReadTimes;
 use crate::entry::Entry;
 use crate::pinned::Pinned;
 use equivalent::Equivalent;
@@ -37,6 +38,48 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         V: Clone,
     {
         self.engine().read_clone(key)
+    }
+
+    /// Returns a clone of the key's value, if the key has a living entry for which `accept` returns
+    /// true.
+    ///
+    /// An entry that is refused stays, and is left alone: the read counts as a miss, records no
+    /// use, prolongs no life, asks no hook and triggers no reload. Otherwise like
+    /// [`get`](Self::get). [`load_if`](Self::load_if) replaces a value that this refuses, and its
+    /// condition has the opposite sense; `get` and [`load`](Self::load) go on returning that value.
+    ///
+    /// With the time of the value's writing, a program can invalidate groups of entries by one
+    /// store of [`clock_now`](Self::clock_now): the guide's page on invalidation has a recipe.
+    ///
+    /// *Callbacks*: `accept` runs on this thread, with no lock held, on the terms of a view
+    /// ([`pin`](Self::pin)), as the clone of the value does: while it runs, no cache of the process
+    /// releases the memory of what leaves it. It may use the cache, and may write the key, since
+    /// the read only returns. It runs again if the entry changes while the read prolongs its life.
+    ///
+    /// # Panics
+    /// A panic of `accept` reaches the caller; nothing is counted.
+    ///
+    /// ```
+    /// use cortado::{Cache, Clock};
+    /// use std::time::Duration;
+    ///
+    /// let (clock, hand) = Clock::manual();
+    /// let cache = Cache::builder().clock(clock).build();
+    /// cache.insert("k", 7);
+    /// assert_eq!(cache.get_if("k", |value, _times| *value < 8), Some(7));
+    /// // Whatever was written until now is refused from now on.
+    /// let stamp = cache.clock_now();
+    /// assert_eq!(cache.get_if("k", |_value, times| times.written > stamp), None);
+    /// hand.advance(Duration::from_millis(1));
+    /// cache.insert("k", 8);
+    /// assert_eq!(cache.get_if("k", |_value, times| times.written > stamp), Some(8));
+    /// ```
+    pub fn get_if<Q>(&self, key: &Q, accept: impl FnMut(&V, ReadTimes) -> bool) -> Option<V>
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+        V: Clone,
+    {
+        self.engine().read_clone_if(key, accept)
     }
 
     /// Returns a handle on the key's living entry: key, value, age, remaining life, weight.

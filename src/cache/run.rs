@@ -66,12 +66,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// (0..1000).for_each(|n| cache.insert(n, n));
     /// hand.advance(Duration::from_secs(5));
     /// let mut slices = 1;
-    /// while !cache.run_pending_tasks_within(100).is_done() {
+    /// while !cache.run_pending_tasks_up_to(100).is_done() {
     ///     slices += 1;
     /// }
     /// assert!(slices >= 10);
     /// ```
-    pub fn run_pending_tasks_within(&self, units: usize) -> Pending {
+    pub fn run_pending_tasks_up_to(&self, units: usize) -> Pending {
         self.engine().run_pending_within(units)
     }
 

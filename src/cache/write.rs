@@ -6,6 +6,7 @@ use crate::compute::Replacement;
 use crate::entry::Entry;
 use crate::error::{PredicateError, PredicateId};
 use crate::expiration::Lifetime;
+use crate::loaded::Loaded;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 use std::time::{Duration, Instant};
@@ -89,8 +90,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.get("k"), None);
     /// ```
     pub fn insert_until(&self, key: K, value: V, deadline: Instant) {
-        let until = self.engine().core.ticker.time_of(deadline);
-        self.engine().insert(key, value, Lifetime::Until(until));
+        self.engine().insert(key, value, Lifetime::Until(deadline));
     }
 
     /// Replaces the key's value, if the key has a living entry. Returns a handle on the old entry.
@@ -113,7 +113,32 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.get("k"), Some(3));
     /// ```
     pub fn replace(&self, key: K, value: V) -> Result<Entry<K, V>, V> {
-        let mut replacement = Replacement::new(value);
+        self.replace_loaded(key, Loaded::new(value))
+    }
+
+    /// Like [`replace`](Self::replace), with a lifetime of the value's own, as
+    /// [`insert_with_ttl`](Self::insert_with_ttl) gives it.
+    ///
+    /// A `ttl` of zero removes the old entry, and does not store the value.
+    ///
+    /// # Errors
+    /// Returns the value if there is no living entry.
+    ///
+    /// ```
+    /// use cortado::Cache;
+    /// use std::time::Duration;
+    ///
+    /// let leases = Cache::new(100);
+    /// leases.insert("printer", 1);
+    /// assert_eq!(*leases.replace_with_ttl("printer", 2, Duration::from_secs(30)).unwrap(), 1);
+    /// assert!(leases.expires_in("printer").due() <= Some(Duration::from_secs(30)));
+    /// ```
+    pub fn replace_with_ttl(&self, key: K, value: V, ttl: Duration) -> Result<Entry<K, V>, V> {
+        self.replace_loaded(key, Loaded::with_ttl(value, ttl))
+    }
+
+    fn replace_loaded(&self, key: K, loaded: Loaded<V>) -> Result<Entry<K, V>, V> {
+        let mut replacement = Replacement::new(loaded);
         self.entry(key).and_compute_with(|old| replacement.decide(old));
         replacement.outcome()
     }
@@ -148,6 +173,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// cache.insert("k", vec![1, 2, 3]);
     /// let entry = cache.remove_entry("k").unwrap();
     /// assert_eq!((*entry.key(), entry.len()), ("k", 3));
+    ///
+    /// // Takes all entries out, one by one.
+    /// cache.insert_many([("a", vec![1]), ("b", vec![2])]);
+    /// let taken = cache.keys().filter_map(|key| cache.remove_entry(&key));
+    /// assert_eq!(taken.map(|entry| entry.len()).sum::<usize>(), 2);
     /// ```
     pub fn remove_entry<Q>(&self, key: &Q) -> Option<Entry<K, V>>
     where

@@ -249,6 +249,15 @@ impl Flights {
         shard.map_or(CommitPermit::IfIdle, |shard| CommitPermit::Locked { _shard: shard })
     }
 
+    /// Overtakes all loads and reloads that are registered.
+    pub fn overtake_loads(&self) {
+        self.board.for_each(|flight| {
+            if flight.kind != FlightKind::Exclusive {
+                flight.overtake();
+            }
+        });
+    }
+
     /// Takes out a node whose eviction waited for a computation that has ended.
     pub fn next_released(&self) -> Option<NodeId> {
         self.released.pop()

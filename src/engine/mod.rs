@@ -77,7 +77,7 @@ pub use self::{
     reentrancy::frames,
 };
 pub use delivery::{Pending, Receiver};
-pub use loads::{KeySource, Owned, PendingLoad};
-pub use tasks::{as_task, until};
+pub use loads::{NoLoadCondition, PendingLoad};
+pub use tasks::{as_task, made_before, until};
 pub use typed::{Engine, Hooks};
 pub use write::NoCondition;

@@ -137,8 +137,6 @@ pub struct Reloading {
     waits: plain::Arc<KeyWaits>,
     /// `None` at the end of the drop. Without this count, the node's id may be reused.
     node: Option<RawHandle>,
-    /// The instant that the trigger had.
-    instant: Timestamp,
     retry: Nanos,
     next: Next,
     /// When a read found the entry stale. `None` if a call asked for the reload.
@@ -222,22 +220,21 @@ impl Reloads {
         // the list, unless another thread is handing it on.
         let mut noted = self.noted.lock();
         core.note_reloads(true);
-        let instant = match read_at {
+        let is_taken = match read_at {
             None => refresh.take_any(),
-            Some(at) => Some(refresh.instant()).filter(|it| *it <= at && refresh.take(*it)),
+            Some(at) => Some(refresh.instant()).is_some_and(|it| it <= at && refresh.take(it)),
         };
-        noted.extend(instant.map(|instant| Reloading {
+        noted.extend(is_taken.then(|| Reloading {
             core: plain::Arc::downgrade(core),
             place: Some(place),
             waits: plain::Arc::clone(&self.waits),
             node: Some(RawHandle::retain(&core.pool, id)),
-            instant,
             retry: nanos(self.settings.retry),
             next: Next::AsBefore,
             read_at,
         }));
         core.note_reloads(!noted.is_empty());
-        instant.is_some()
+        is_taken
     }
 
     /// Takes the trigger of a living node if its soft deadline has passed, and notes the reload.
@@ -338,17 +335,17 @@ impl Reloading {
             return;
         }
         let (Some(core), Some(node)) = (self.core.upgrade(), &self.node) else { return };
+        let as_before = Timestamp::from_raw(0);
         // The clock may be the user's, and panic. This runs in a destructor.
-        let now = || catch_user_panic(|| core.ticker.now()).unwrap_or(self.instant);
+        let now = || catch_user_panic(|| core.ticker.now()).unwrap_or(as_before);
         let instant = match self.next {
-            Next::AsBefore => self.instant,
+            Next::AsBefore => as_before,
             Next::Later if !seeded("failures-are-retried-at-once") => {
                 now().saturating_add(self.retry)
             }
             _now => now(),
         };
-        // A reload that a call asked for may have come before the entry was stale.
-        core.set_refresh(node.id(), instant.max(self.instant));
+        core.give_trigger_back(node.id(), instant);
     }
 }
 

@@ -135,6 +135,13 @@ impl<F> Board<F> {
         self.shards.get().is_none_or(|shards| shards[number_of(hash)].is_idle())
     }
 
+    /// Visits all flights that are registered, each under its shard's lock.
+    pub fn for_each(&self, mut visit: impl FnMut(&F)) {
+        for shard in self.all().filter(|shard| !shard.is_idle()) {
+            shard.table.lock().entries.iter().for_each(|entry| visit(&entry.flight));
+        }
+    }
+
     fn all(&self) -> impl Iterator<Item = &CachePadded<Shard<F>>> {
         self.shards.get().into_iter().flatten()
     }

@@ -4,11 +4,10 @@ use super::Cache;
 use crate::async_listener::Share;
 use crate::config::Policy;
 use crate::engine::as_task;
-use crate::entry::{Entry, Key};
-use crate::iter::{Entries, Iter, Keys, Values};
+use crate::entry::Key;
+use crate::iter::Iter;
 use crate::stats::Stats;
 use std::hash::{BuildHasher, Hash};
-use std::time::Duration;
 
 impl<K, V, S> Cache<K, V, S>
 where
@@ -22,37 +21,6 @@ where
         V: Clone,
     {
         self.cache.iter()
-    }
-
-    /// See [`crate::Cache::entries`]. It waits for nothing.
-    pub fn entries(&self) -> Entries<'_, K, V, S> {
-        self.cache.entries()
-    }
-
-    /// See [`crate::Cache::keys`]. It waits for nothing.
-    pub fn keys(&self) -> Keys<'_, K, V, S>
-    where
-        K: Clone,
-    {
-        self.cache.keys()
-    }
-
-    /// See [`crate::Cache::values`]. It waits for nothing.
-    pub fn values(&self) -> Values<'_, K, V, S>
-    where
-        V: Clone,
-    {
-        self.cache.values()
-    }
-
-    /// See [`crate::Cache::soonest_to_expire`].
-    pub fn soonest_to_expire(&self, limit: usize) -> Vec<Entry<K, V>> {
-        self.cache.soonest_to_expire(limit)
-    }
-
-    /// See [`crate::Cache::latest_to_expire`].
-    pub fn latest_to_expire(&self, limit: usize) -> Vec<Entry<K, V>> {
-        self.cache.latest_to_expire(limit)
     }
 
     /// See [`crate::Cache::removals`].
@@ -104,22 +72,10 @@ impl<K, V, S> Cache<K, V, S> {
         self.cache.weighted_size()
     }
 
-    /// See [`crate::Cache::max_capacity`].
-    #[must_use]
-    pub fn max_capacity(&self) -> Option<u64> {
-        self.cache.max_capacity()
-    }
-
     /// See [`crate::Cache::stats`].
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.cache.stats()
-    }
-
-    /// See [`crate::Cache::next_expiration`].
-    #[must_use]
-    pub fn next_expiration(&self) -> Option<Duration> {
-        self.cache.next_expiration()
     }
 }
 

@@ -1,9 +1,11 @@
 //! Loads.
 
 use super::Cache;
-use crate::cache::loaded;
-use crate::engine::{KeySource, Owned};
+use crate::cache::{LoadGuard, loaded};
+use crate::clock::ReadTimes;
+use crate::engine::made_before;
 use crate::entry::Entry;
+use crate::key_source::{KeySource, OwnedKey};
 use crate::loaded::{Loaded, LoaderResult};
 use crate::to_key::ToKey;
 use std::convert::{Infallible, identity};
@@ -18,109 +20,12 @@ where
     V: Send + Sync + 'static,
     S: BuildHasher + Send + Sync + 'static,
 {
-    /// See [`crate::Cache::get_with`]. `init` is polled only if this call makes the value, on
-    /// behalf of all who wait for it.
+    /// See [`crate::Cache::load`]. `loader` is polled only if this call makes the value, on behalf
+    /// of all who wait for it.
     ///
-    /// *Cancellation*: see the [module](super). If this future is dropped before `init` is
-    /// ready, `init` is dropped. After that, one of the callers who wait runs its own `init`. A
-    /// destructor of `init` that blocks holds up the key.
-    ///
-    /// ```
-    /// # pollster::block_on(async {
-    /// let cache = cortado::future::Cache::new(100);
-    /// assert_eq!(cache.get_with("k", async { 7 }).await, 7);
-    /// assert_eq!(cache.get_with("k", async { unreachable!("it is there") }).await, 7);
-    /// # });
-    /// ```
-    pub async fn get_with(&self, key: K, init: impl Future<Output = V>) -> V
-    where
-        V: Clone,
-    {
-        Loaded::<V>::shared(self.load_value(Owned(key), pin!(Some(init)), Loaded::new).await)
-    }
-
-    /// Like [`get_with`](Self::get_with), but clones the key only to load.
-    pub async fn get_with_by_ref<Q>(&self, key: &Q, init: impl Future<Output = V>) -> V
-    where
-        Q: ToKey<K> + Hash + ?Sized,
-        V: Clone,
-    {
-        Loaded::<V>::shared(self.load_value(key, pin!(Some(init)), Loaded::new).await)
-    }
-
-    /// See [`crate::Cache::get_with_if`] and [`get_with`](Self::get_with).
-    pub async fn get_with_if(
-        &self,
-        key: K,
-        init: impl Future<Output = V>,
-        mut replace_if: impl FnMut(&V) -> bool,
-    ) -> V
-    where
-        V: Clone,
-    {
-        let condition = Some(|_: &K, value: &V| replace_if(value));
-        let init = pin!(Some(init));
-        let entry = self.load_if(Owned(key), init, Loaded::new, condition).await;
-        Loaded::<V>::shared(entry).into_value()
-    }
-
-    /// See [`crate::Cache::optionally_get_with`] and [`get_with`](Self::get_with).
-    pub async fn optionally_get_with<F>(&self, key: K, init: F) -> Option<V>
-    where
-        F: Future<Output = Option<V>>,
-        V: Clone,
-    {
-        self.load_value(Owned(key), pin!(Some(init)), |made| made.map(Loaded::new)).await.ok()
-    }
-
-    /// Like [`optionally_get_with`](Self::optionally_get_with), but clones the key only to
-    /// load.
-    pub async fn optionally_get_with_by_ref<F, Q>(&self, key: &Q, init: F) -> Option<V>
-    where
-        Q: ToKey<K> + Hash + ?Sized,
-        F: Future<Output = Option<V>>,
-        V: Clone,
-    {
-        self.load_value(key, pin!(Some(init)), |made| made.map(Loaded::new)).await.ok()
-    }
-
-    /// See [`crate::Cache::try_get_with`] and [`get_with`](Self::get_with).
-    ///
-    /// # Errors
-    /// The error that `init` returned, of this call or of the one that it waited for.
-    ///
-    /// ```
-    /// # pollster::block_on(async {
-    /// let cache: cortado::future::Cache<&str, u16> = cortado::future::Cache::new(100);
-    /// let error = cache.try_get_with("port", async { "http".parse() }).await.unwrap_err();
-    /// assert!(error.to_string().contains("invalid digit"));
-    /// assert_eq!(cache.try_get_with("port", async { "80".parse() }).await, Ok(80));
-    /// # });
-    /// ```
-    pub async fn try_get_with<F, E>(&self, key: K, init: F) -> Result<V, Arc<E>>
-    where
-        F: Future<Output = Result<V, E>>,
-        E: Send + Sync + 'static,
-        V: Clone,
-    {
-        self.load_value(Owned(key), pin!(Some(init)), |made| made.map(Loaded::new)).await
-    }
-
-    /// Like [`try_get_with`](Self::try_get_with), but clones the key only to load.
-    ///
-    /// # Errors
-    /// As [`try_get_with`](Self::try_get_with).
-    pub async fn try_get_with_by_ref<F, E, Q>(&self, key: &Q, init: F) -> Result<V, Arc<E>>
-    where
-        Q: ToKey<K> + Hash + ?Sized,
-        F: Future<Output = Result<V, E>>,
-        E: Send + Sync + 'static,
-        V: Clone,
-    {
-        self.load_value(key, pin!(Some(init)), |made| made.map(Loaded::new)).await
-    }
-
-    /// See [`crate::Cache::load`] and [`get_with`](Self::get_with).
+    /// *Cancellation*: see the [module](super). If this future is dropped before `loader` is ready,
+    /// `loader` is dropped. After that, one of the callers who wait runs its own `loader`. A
+    /// destructor of `loader` that blocks holds up the key.
     ///
     /// ```
     /// use cortado::Loaded;
@@ -140,7 +45,7 @@ where
     where
         V: Clone,
     {
-        R::shared(self.load_value(Owned(key), pin!(Some(loader)), identity).await)
+        R::shared(self.load_value(OwnedKey(key), pin!(Some(loader)), identity).await)
     }
 
     /// Like [`load`](Self::load), but clones the key only to load.
@@ -154,6 +59,48 @@ where
         V: Clone,
     {
         R::shared(self.load_value(key, pin!(Some(loader)), identity).await)
+    }
+
+    /// See [`crate::Cache::load_if`] and [`load`](Self::load). `loader` is called only if this call
+    /// makes the value.
+    ///
+    /// ```
+    /// use cortado::Loaded;
+    ///
+    /// # pollster::block_on(async {
+    /// let versions = cortado::future::Cache::new(100);
+    /// let next = |old: Option<cortado::Entry<_, u32>>| async move {
+    ///     Loaded::new(old.map_or(1, |old| *old + 1))
+    /// };
+    /// assert_eq!(versions.load_if(&"config", next, |_, _| true).await, 1);
+    /// assert_eq!(versions.load_if(&"config", next, |found, _| *found < 2).await, 2);
+    /// # });
+    /// ```
+    pub async fn load_if<Q, R: LoaderResult<V>, F: Future<Output = R>>(
+        &self,
+        key: &Q,
+        loader: impl FnOnce(Option<Entry<K, V>>) -> F,
+        replace_if: impl FnMut(&V, ReadTimes) -> bool,
+    ) -> R::Shared<V>
+    where
+        Q: ToKey<K> + Hash + ?Sized,
+        V: Clone,
+    {
+        let engine = self.engine();
+        let unmade = match engine.read_or_unmade(key, Some(replace_if)) {
+            Ok(entry) => {
+                drop(loader);
+                self.tell_listeners().await;
+                return R::shared(Ok(entry.into_value()));
+            }
+            Err(unmade) => unmade,
+        };
+        let mut loader = Some(loader);
+        let begin = |old| loader.take().map(|loader| loader(old));
+        let result = engine.make_async(&mut Some(unmade), pin!(None), begin, identity).await;
+        // As in `load_value`.
+        self.tell_unless(!result.as_ref().is_ok_and(Entry::is_fresh)).await;
+        R::shared(result.map(Entry::into_value))
     }
 
     /// See [`crate::Cache::get_many_with`]. In each round, mostly one, `loader` gets all keys that
@@ -177,19 +124,22 @@ where
     /// assert_eq!(squares.get_many_with([1, 2, 3], load).await, [Some(1), Some(4), Some(9)]);
     /// # });
     /// ```
-    pub async fn get_many_with<I, F>(
+    pub async fn get_many_with<I, L, F>(
         &self,
         keys: impl IntoIterator<Item = K>,
         loader: impl FnMut(&[&K]) -> F,
     ) -> Vec<Option<V>>
     where
-        I: IntoIterator<Item = (K, V)>,
+        I: IntoIterator<Item = (K, L)>,
+        L: Into<Loaded<V>>,
         F: Future<Output = I>,
         V: Clone,
     {
         let into_result = |made| Ok::<_, Infallible>(loaded(made));
-        let (answers, wrote_nothing) =
-            self.engine().load_many_async(keys, loader, into_result).await;
+        let (answers, wrote_nothing) = self
+            .engine()
+            .load_many_async(keys.into_iter().map(OwnedKey), loader, into_result)
+            .await;
         self.tell_unless(wrote_nothing).await;
         answers.unwrap_or_else(|never| match *never {})
     }
@@ -198,21 +148,62 @@ where
     ///
     /// # Errors
     /// As [`crate::Cache::try_get_many_with`].
-    pub async fn try_get_many_with<I, E, F>(
+    pub async fn try_get_many_with<I, L, E, F>(
         &self,
         keys: impl IntoIterator<Item = K>,
         loader: impl FnMut(&[&K]) -> F,
     ) -> Result<Vec<Option<V>>, Arc<E>>
     where
-        I: IntoIterator<Item = (K, V)>,
+        I: IntoIterator<Item = (K, L)>,
+        L: Into<Loaded<V>>,
         E: Send + Sync + 'static,
         F: Future<Output = Result<I, E>>,
         V: Clone,
     {
-        let (answers, wrote_nothing) =
-            self.engine().load_many_async(keys, loader, |result| result.map(loaded)).await;
+        let (answers, wrote_nothing) = self
+            .engine()
+            .load_many_async(keys.into_iter().map(OwnedKey), loader, |result| result.map(loaded))
+            .await;
         self.tell_unless(wrote_nothing).await;
         answers
+    }
+
+    /// See [`crate::Cache::get_value_or_guard`]. A task that asks for a key whose guard it holds
+    /// never ends.
+    ///
+    /// *Cancellation*: a call that is dropped has begun no load.
+    ///
+    /// # Errors
+    /// The guard, if the key has no value.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// let cache: cortado::future::Cache<String, u32> = cortado::future::Cache::new(100);
+    /// let guard = cache.get_value_or_guard("k").await.expect_err("the key has no value yet");
+    /// let value = async { 7 }.await;
+    /// guard.insert(value);
+    /// assert_eq!(cache.get("k").await, Some(7));
+    /// # });
+    /// ```
+    pub async fn get_value_or_guard<Q>(&self, key: &Q) -> Result<V, LoadGuard<K, V, S>>
+    where
+        Q: ToKey<K> + Hash + ?Sized,
+        V: Clone,
+    {
+        let engine = self.engine();
+        let unmade = match engine.read_or_unmade_value(key) {
+            Ok(value) => {
+                self.tell_listeners().await;
+                return Ok(value);
+            }
+            Err(unmade) => unmade,
+        };
+        // As in the face for threads, back-pressure comes before the load.
+        self.tell().await;
+        match engine.load_or_lead_async(unmade).await {
+            Ok(entry) => Ok(entry.into_value()),
+            Err(load) => Err(LoadGuard::new(&self.cache, load)),
+        }
     }
 
     /// The key's entry, read or loaded.
@@ -223,12 +214,12 @@ where
     /// panic of its destructor would leak it.
     ///
     /// `result_of` turns the future's output into the loader's result.
-    pub(super) async fn load_if<T, R: LoaderResult<V>>(
+    pub(super) async fn load_entry<T, R: LoaderResult<V>>(
         &self,
         key: impl KeySource<K>,
         mut loader: Pin<&mut Option<impl Future<Output = T>>>,
         result_of: fn(T) -> R,
-        replace_if: Option<impl FnMut(&K, &V) -> bool>,
+        replace_if: Option<impl FnMut(&V, ReadTimes) -> bool>,
     ) -> Result<Entry<K, V>, R::Reason> {
         let engine = self.engine();
         let unmade = match engine.read_or_unmade(key, replace_if) {
@@ -240,13 +231,13 @@ where
             }
             Err(unmade) => unmade,
         };
-        let result = engine.make_async(&mut Some(unmade), loader, result_of).await;
+        let result = engine.make_async(&mut Some(unmade), loader, made_before, result_of).await;
         // As in `load_value`.
         self.tell_unless(!result.as_ref().is_ok_and(Entry::is_fresh)).await;
         result
     }
 
-    /// [`load_if`](Self::load_if) for a clone of the value.
+    /// [`load_entry`](Self::load_entry) for a clone of the value.
     async fn load_value<T, R: LoaderResult<V>>(
         &self,
         key: impl KeySource<K>,
@@ -270,10 +261,90 @@ where
             }
             Err(unmade) => unmade,
         };
-        let made = engine.make_async(&mut Some(unmade), loader, result_of).await;
+        let made = engine.make_async(&mut Some(unmade), loader, made_before, result_of).await;
         // Without a new entry it has written nothing: it has waited for another's load, or the
         // loader has made no value.
         self.tell_unless(!made.as_ref().is_ok_and(Entry::is_fresh)).await;
         made.map(Entry::into_value)
+    }
+}
+
+/// # Loads by moka's names
+///
+/// See those of [`crate::Cache`](crate::Cache#loads-by-mokas-names). `init` is a future, as for
+/// [`load`](Self::load).
+impl<K, V, S> Cache<K, V, S>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Clone + Send + Sync + 'static,
+    S: BuildHasher + Send + Sync + 'static,
+{
+    /// [`load`](Self::load) by a future that makes the value.
+    pub async fn get_with(&self, key: K, init: impl Future<Output = V>) -> V {
+        Loaded::<V>::shared(self.load_value(OwnedKey(key), pin!(Some(init)), Loaded::new).await)
+    }
+
+    /// [`load_by_ref`](Self::load_by_ref) by a future that makes the value.
+    pub async fn get_with_by_ref<Q>(&self, key: &Q, init: impl Future<Output = V>) -> V
+    where
+        Q: ToKey<K> + Hash + ?Sized,
+    {
+        Loaded::<V>::shared(self.load_value(key, pin!(Some(init)), Loaded::new).await)
+    }
+
+    /// A load with a condition, as [`load_if`](Self::load_if) is, by a future that makes the value.
+    #[deprecated(note = "use `load_if`, or `entry(key).or_insert_with_if(..)`")]
+    pub async fn get_with_if(
+        &self,
+        key: K,
+        init: impl Future<Output = V>,
+        mut replace_if: impl FnMut(&V) -> bool,
+    ) -> V {
+        let condition = Some(|value: &V, _| replace_if(value));
+        let init = pin!(Some(init));
+        let entry = self.load_entry(OwnedKey(key), init, Loaded::new, condition).await;
+        Loaded::<V>::shared(entry).into_value()
+    }
+
+    /// [`load`](Self::load) by a future that may make a value.
+    pub async fn optionally_get_with<F>(&self, key: K, init: F) -> Option<V>
+    where
+        F: Future<Output = Option<V>>,
+    {
+        self.load_value(OwnedKey(key), pin!(Some(init)), |made| made.map(Loaded::new)).await.ok()
+    }
+
+    /// [`load_by_ref`](Self::load_by_ref) by a future that may make a value.
+    pub async fn optionally_get_with_by_ref<F, Q>(&self, key: &Q, init: F) -> Option<V>
+    where
+        Q: ToKey<K> + Hash + ?Sized,
+        F: Future<Output = Option<V>>,
+    {
+        self.load_value(key, pin!(Some(init)), |made| made.map(Loaded::new)).await.ok()
+    }
+
+    /// [`load`](Self::load) by a future that makes the value or fails.
+    ///
+    /// # Errors
+    /// The error that `init` returned, of this call or of the one that it waited for.
+    pub async fn try_get_with<F, E>(&self, key: K, init: F) -> Result<V, Arc<E>>
+    where
+        F: Future<Output = Result<V, E>>,
+        E: Send + Sync + 'static,
+    {
+        self.load_value(OwnedKey(key), pin!(Some(init)), |made| made.map(Loaded::new)).await
+    }
+
+    /// [`load_by_ref`](Self::load_by_ref) by a future that makes the value or fails.
+    ///
+    /// # Errors
+    /// As [`try_get_with`](Self::try_get_with).
+    pub async fn try_get_with_by_ref<F, E, Q>(&self, key: &Q, init: F) -> Result<V, Arc<E>>
+    where
+        Q: ToKey<K> + Hash + ?Sized,
+        F: Future<Output = Result<V, E>>,
+        E: Send + Sync + 'static,
+    {
+        self.load_value(key, pin!(Some(init)), |made| made.map(Loaded::new)).await
     }
 }

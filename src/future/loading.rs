@@ -4,21 +4,21 @@ use super::Cache;
 use crate::engine::until;
 use crate::entry::Entry;
 use crate::loader::{AnyAsyncLoader, ReloadFailure};
+use crate::stats::Stats;
 use crate::to_key::ToKey;
 use equivalent::Equivalent;
 use std::fmt;
 use std::future::Future;
 use std::hash::{BuildHasher, Hash};
-use std::ops::Deref;
 use std::pin::pin;
 use std::sync::Arc;
 
 /// A [`Cache`] for tasks that makes missing values itself, by a stored [`AsyncLoader`], and reloads
 /// stale ones; see [`crate::LoadingCache`].
 ///
-/// [`CacheBuilder::build_with_loader`](super::CacheBuilder::build_with_loader) makes one. It
-/// dereferences to the [`Cache`], whose reads load nothing; they trigger reloads, reads of threads,
-/// too.
+/// [`CacheBuilder::build_with_loader`](super::CacheBuilder::build_with_loader) makes one. The
+/// [`Cache`] below it, by [`cache()`](Self::cache), has all other operations. Its reads load
+/// nothing; they trigger reloads, reads of threads, too.
 ///
 /// **Loads and reloads run on the executor** ([`executor`](crate::Builder::executor),
 /// `on_tokio`). A call waits for its load, and dropping the call
@@ -162,14 +162,15 @@ where
     ///     .executor(|job: Job| job())
     ///     .build_with_loader(|n: u64| async move { Ok::<_, ()>(Loaded::new(n * n)) });
     /// squares.insert(3, 0).await;
-    /// assert_eq!(squares.get_many([2, 3, 4]).await, Ok(vec![Some(4), Some(0), Some(16)]));
+    /// assert_eq!(squares.get_many(&[2, 3, 4]).await, Ok(vec![Some(4), Some(0), Some(16)]));
     /// # });
     /// ```
-    pub async fn get_many(
+    pub async fn get_many<'q, Q>(
         &self,
-        keys: impl IntoIterator<Item = K>,
+        keys: impl IntoIterator<Item = &'q Q>,
     ) -> Result<Vec<Option<V>>, Arc<E>>
     where
+        Q: ToKey<K> + Hash + ?Sized + 'q,
         V: Clone,
     {
         let loading = self.cache.engine().load_many_executed(keys, &self.loader);
@@ -235,7 +236,10 @@ where
 
     /// Starts a reload of the key's value, stale or not; if the key has none, a load. Returns
     /// whether this call has started one; see [`crate::LoadingCache::refresh`].
-    pub fn refresh(&self, key: &K) -> bool {
+    pub fn refresh<Q>(&self, key: &Q) -> bool
+    where
+        Q: ToKey<K> + Hash + ?Sized,
+    {
         self.cache.engine().refresh_key_async(key, &self.loader)
     }
 
@@ -272,12 +276,12 @@ where
         V: Clone,
     {
         let engine = self.cache.engine();
-        if let Some(entry) = self.cache.peek(key) {
+        if let Some(entry) = self.cache.sync().peek(key) {
             engine.refresh_node(entry.node());
             engine.await_reload_async(entry.node()).await;
             drop(entry);
             self.cache.tell().await;
-            if let Some(present) = self.cache.peek(key) {
+            if let Some(present) = self.cache.sync().peek(key) {
                 return Ok(present.into_value());
             }
         }
@@ -291,20 +295,58 @@ where
     {
         self.cache.engine().last_failure(key)
     }
+
+    /// See [`Cache::insert`].
+    pub async fn insert(&self, key: K, value: V) {
+        self.cache.insert(key, value).await;
+    }
+
+    /// See [`Cache::remove`]. It loads nothing.
+    pub async fn remove<Q>(&self, key: &Q) -> Option<V>
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+        V: Clone,
+    {
+        self.cache.remove(key).await
+    }
+
+    /// See [`Cache::invalidate`].
+    pub async fn invalidate<Q>(&self, key: &Q)
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        self.cache.invalidate(key).await;
+    }
+
+    /// See [`Cache::invalidate_all`].
+    pub fn invalidate_all(&self) {
+        self.cache.invalidate_all();
+    }
+
+    /// See [`Cache::contains_key`]. It loads nothing.
+    pub fn contains_key<Q>(&self, key: &Q) -> bool
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        self.cache.contains_key(key)
+    }
+
+    /// See [`Cache::stats`].
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.cache.stats()
+    }
+
+    /// See [`Cache::run_pending_tasks`].
+    pub async fn run_pending_tasks(&self) {
+        self.cache.run_pending_tasks().await;
+    }
 }
 
 impl<K, V, E, S> Clone for LoadingCache<K, V, E, S> {
     /// Returns another handle on the same cache.
     fn clone(&self) -> Self {
         Self { cache: self.cache.clone(), loader: Arc::clone(&self.loader) }
-    }
-}
-
-impl<K, V, E, S> Deref for LoadingCache<K, V, E, S> {
-    type Target = Cache<K, V, S>;
-
-    fn deref(&self) -> &Cache<K, V, S> {
-        &self.cache
     }
 }
 

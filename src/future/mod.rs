@@ -81,15 +81,11 @@ mod write;
 
 pub use crate::error::PredicateId;
 pub use crate::iter::Iter;
-pub use key_entry::{
-    KeyEntry, KeyEntry as OwnedKeyEntrySelector, KeyEntryByRef,
-    KeyEntryByRef as RefKeyEntrySelector,
-};
-
+pub use key_entry::{KeyEntry, OwnedKeyEntrySelector, RefKeyEntrySelector};
 pub use loading::LoadingCache;
 
 use crate::async_listener::Share;
-use crate::builder::{Builder, build_methods};
+use crate::builder::{BuildTarget, Builder, sealed};
 use crate::engine::Engine;
 use std::fmt;
 use std::future::Future;
@@ -102,12 +98,22 @@ pub type CacheBuilder<K, V> = Builder<K, V, Cache<K, V>>;
 
 /// A cache for tasks; see the [module](self).
 ///
-/// The methods mean what those of [`crate::Cache`] mean, which document them.
+/// It has the operations that may have to wait, and the other methods of moka's cache. They mean
+/// what those of [`crate::Cache`] mean, which document them. All else, such as
+/// [`peek`](crate::Cache::peek), is on that one, by [`sync`](Self::sync).
 pub struct Cache<K, V, S = crate::RandomState> {
     cache: crate::Cache<K, V, S>,
 }
 
-build_methods!(Cache);
+impl<K, V> sealed::Sealed for Cache<K, V> {}
+
+impl<K, V> BuildTarget<K, V> for Cache<K, V> {
+    type Hashed<S> = Cache<K, V, S>;
+
+    fn of_engine<S>(engine: Arc<Engine<K, V, S>>) -> Cache<K, V, S> {
+        Cache::from_engine(engine)
+    }
+}
 
 impl<K, V> Cache<K, V>
 where
@@ -138,12 +144,6 @@ impl<K, V, S> Cache<K, V, S> {
     /// The same cache for threads, whose operations block.
     #[must_use]
     pub fn sync(&self) -> &crate::Cache<K, V, S> {
-        &self.cache
-    }
-
-    /// The same as [`sync`](Self::sync), by the name that moka gave it before 0.12.
-    #[must_use]
-    pub fn blocking(&self) -> &crate::Cache<K, V, S> {
         &self.cache
     }
 }

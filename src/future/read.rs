@@ -2,14 +2,13 @@
 
 use super::Cache;
 use crate::async_listener::Share;
+use crate::clock::ReadTimes;
 use crate::entry::Entry;
-use crate::expiration::Expiration;
 use equivalent::Equivalent;
 use std::future::{Future, poll_fn};
 use std::hash::{BuildHasher, Hash};
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
 
 /// A read that awaits the asynchronous listeners: its result, and the wait.
 ///
@@ -43,12 +42,33 @@ where
         Q: Equivalent<K> + Hash + ?Sized,
         V: Clone,
     {
+        self.reading(move |cache| cache.get(key))
+    }
+
+    /// See [`crate::Cache::get_if`].
+    pub fn get_if<'a, Q>(
+        &'a self,
+        key: &'a Q,
+        mut accept: impl FnMut(&V, ReadTimes) -> bool + 'a,
+    ) -> impl Future<Output = Option<V>>
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+        V: Clone,
+    {
+        self.reading(move |cache| cache.get_if(key, &mut accept))
+    }
+
+    /// The future of a read.
+    fn reading<'a>(
+        &'a self,
+        mut read: impl FnMut(&crate::Cache<K, V, S>) -> Option<V>,
+    ) -> impl Future<Output = Option<V>> {
         let mut telling = Telling(None);
         poll_fn(move |context| {
             if let Some(told) = &mut telling.0 {
                 return told.1.as_mut().poll(context).map(|()| told.0.take());
             }
-            let result = self.cache.get(key);
+            let result = read(&self.cache);
             if !self.engine().tells_after_read() {
                 // The result never is in the future's state.
                 return Poll::Ready(result);
@@ -100,35 +120,11 @@ where
         result
     }
 
-    /// See [`crate::Cache::peek`].
-    pub fn peek<Q>(&self, key: &Q) -> Option<Entry<K, V>>
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
-        self.cache.peek(key)
-    }
-
     /// See [`crate::Cache::contains_key`].
     pub fn contains_key<Q>(&self, key: &Q) -> bool
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
         self.cache.contains_key(key)
-    }
-
-    /// See [`crate::Cache::expires_in`].
-    pub fn expires_in<Q>(&self, key: &Q) -> Expiration<Duration>
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
-        self.cache.expires_in(key)
-    }
-
-    /// See [`crate::Cache::expires_at`].
-    pub fn expires_at<Q>(&self, key: &Q) -> Expiration<Instant>
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
-        self.cache.expires_at(key)
     }
 }

@@ -1,12 +1,10 @@
-//! A time limit for the operations of threads: this module polls their futures, and gives up at the
-//! limit.
+//! A time limit for the operations of threads.
 
 use super::Cache;
 use crate::error::TimedOut;
-use crate::primitives::{Condvar, Mutex};
+use crate::waiters::poll_until;
+use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 impl<K, V, S> crate::Cache<K, V, S> {
@@ -81,50 +79,7 @@ impl<K, V, S> crate::Cache<K, V, S> {
         let deadline = Instant::now().checked_add(limit);
         let cache = self.future();
         let mut operations = pin!(operate(&cache));
-        let signal = Arc::new(Signal::default());
-        let waker = Waker::from(Arc::clone(&signal));
-        let mut context = Context::from_waker(&waker);
-        loop {
-            // The last poll comes after the limit. So even operations that wake themselves in each
-            // poll end.
-            let is_last = deadline.is_some_and(|deadline| Instant::now() >= deadline);
-            if let Poll::Ready(result) = operations.as_mut().poll(&mut context) {
-                return Ok(result);
-            }
-            if is_last || !signal.wait_until(deadline) {
-                return Err(TimedOut);
-            }
-        }
-    }
-}
-
-/// Wakes the thread that polls.
-#[derive(Default)]
-struct Signal {
-    is_given: Mutex<bool>,
-    given: Condvar,
-}
-
-impl Signal {
-    /// Sleeps until the signal is given, and resets it. Returns false if `deadline` comes first.
-    fn wait_until(&self, deadline: Option<Instant>) -> bool {
-        let mut is_given = self.is_given.lock();
-        while !*is_given {
-            is_given =
-                match deadline.map(|deadline| deadline.checked_duration_since(Instant::now())) {
-                    None => self.given.wait(is_given),
-                    Some(Some(left)) if !left.is_zero() => self.given.wait_timeout(is_given, left),
-                    Some(_) => return false,
-                };
-        }
-        *is_given = false;
-        true
-    }
-}
-
-impl Wake for Signal {
-    fn wake(self: Arc<Self>) {
-        *self.is_given.lock() = true;
-        self.given.notify_one();
+        let ended = poll_until(deadline, |context| operations.as_mut().poll(context));
+        ended.ok_or(TimedOut)
     }
 }

@@ -2,11 +2,14 @@
 
 use super::Cache;
 use crate::clock::{NEVER, nanos};
+use crate::compute::Replacement;
 use crate::engine::{NoCondition, as_task};
 use crate::entry::Entry;
 use crate::error::{PredicateError, PredicateId};
 use crate::expiration::Lifetime;
+use crate::loaded::Loaded;
 use equivalent::Equivalent;
+use std::future::ready;
 use std::hash::{BuildHasher, Hash};
 use std::time::{Duration, Instant};
 
@@ -30,19 +33,23 @@ where
 
     /// See [`crate::Cache::insert_until`]. Awaits a computation of the key.
     pub async fn insert_until(&self, key: K, value: V, deadline: Instant) {
-        let until = self.engine().core.ticker.time_of(deadline);
-        self.engine().insert_async(key, value, Lifetime::Until(until)).await;
+        self.engine().insert_async(key, value, Lifetime::Until(deadline)).await;
         self.tell().await;
     }
 
     /// See [`crate::Cache::insert_many`]. Awaits computations of the keys. Runs the iterator to its
     /// end first.
-    pub async fn insert_many(&self, pairs: impl IntoIterator<Item = (K, V)>) {
+    pub async fn insert_many<L>(&self, pairs: impl IntoIterator<Item = (K, L)>)
+    where
+        L: Into<Loaded<V>>,
+    {
         // An iterator across an await would have to be `Send` whatever the lifetimes in its type,
         // which rustc does not know there.
-        let pairs: Vec<_> = pairs.into_iter().collect();
-        for (key, value) in pairs {
-            self.insert(key, value).await;
+        let pairs: Vec<(K, Loaded<V>)> =
+            pairs.into_iter().map(|(key, value)| (key, value.into())).collect();
+        for (key, loaded) in pairs {
+            self.engine().insert_loaded_async(key, loaded).await;
+            self.tell().await;
         }
     }
 
@@ -162,8 +169,25 @@ where
     /// # Errors
     /// Returns the value if there is no living entry.
     pub async fn replace(&self, key: K, value: V) -> Result<Entry<K, V>, V> {
-        let mut place = crate::compute::Replacement::new(value);
-        self.entry(key).and_compute_with(|old| std::future::ready(place.decide(old))).await;
-        place.outcome()
+        self.replace_loaded(key, Loaded::new(value)).await
+    }
+
+    /// See [`crate::Cache::replace_with_ttl`]. Awaits loads and computations of the key.
+    ///
+    /// # Errors
+    /// Returns the value if there is no living entry.
+    pub async fn replace_with_ttl(
+        &self,
+        key: K,
+        value: V,
+        ttl: Duration,
+    ) -> Result<Entry<K, V>, V> {
+        self.replace_loaded(key, Loaded::with_ttl(value, ttl)).await
+    }
+
+    async fn replace_loaded(&self, key: K, loaded: Loaded<V>) -> Result<Entry<K, V>, V> {
+        let mut replacement = Replacement::new(loaded);
+        self.entry(key).and_compute_with(|old| ready(replacement.decide(old))).await;
+        replacement.outcome()
     }
 }

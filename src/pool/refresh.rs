@@ -2,7 +2,7 @@
 //!
 //! | word | written by | read by | ordering, and what it carries |
 //! |---|---|---|---|
-//! | `Refresh` | the trigger by compare-exchange; the end of the reload, under the bucket's lock | reads | AcqRel / Acquire. It carries nothing: a trigger takes a count on the node and judges it again |
+//! | `Refresh` | the trigger by compare-exchange; a call that makes the entry stale, by compare-exchange under the bucket's lock; the end of the reload, under that lock | reads | AcqRel / Acquire. It carries nothing: a trigger takes a count on the node and judges it again |
 
 use super::columns::Column;
 use super::raw::RawPool;
@@ -14,9 +14,12 @@ use crate::primitives::seeded;
 /// In place of the instant in a `Refresh` word: the node was replaced by its own reload.
 const RELOADED: u64 = 1;
 
+/// The earliest instant of an entry of which a reload is under way.
+const EARLIEST_TAKEN: u64 = RELOADED + 1;
+
 /// In place of the instant: a reload is under way. It is the instant without its top bit.
 fn taken(instant: Timestamp) -> Timestamp {
-    Timestamp::from_raw((instant.raw() & !INSTANT).max(RELOADED + 1))
+    Timestamp::from_raw((instant.raw() & !INSTANT).max(EARLIEST_TAKEN))
 }
 
 impl RawPool {
@@ -58,9 +61,13 @@ impl RefreshMark<'_> {
     }
 
     /// The instant, also while a reload is under way. The earliest of all once the node was
-    /// replaced by its reload.
+    /// replaced by its reload. (Of the first three instants of a clock, which look the same while a
+    /// reload is under way, this is the first.)
     pub fn stale_from(self) -> Timestamp {
-        Timestamp::from_raw(self.0.load(Ordering::Acquire) | INSTANT)
+        match self.0.load(Ordering::Acquire) {
+            ..=EARLIEST_TAKEN => Timestamp::from_raw(INSTANT),
+            word => Timestamp::from_raw(word | INSTANT),
+        }
     }
 
     /// Sets the instant: before publication, or under the bucket's lock when a reload has ended.
@@ -76,17 +83,30 @@ impl RefreshMark<'_> {
         exchange(self.0, judged, taken(judged))
     }
 
-    /// Takes the trigger, whatever the instant is. Returns the instant; `None` if a reload is under
-    /// way, or has replaced the node.
-    pub fn take_any(self) -> Option<Timestamp> {
+    /// Takes the trigger, whatever the instant is. Returns false if a reload is under way, or has
+    /// replaced the node.
+    pub fn take_any(self) -> bool {
         loop {
             let word = self.0.load(Ordering::Acquire);
             if word & INSTANT == 0 {
-                return None;
+                return false;
             }
             let instant = Timestamp::from_raw(word);
             if exchange(self.0, instant, taken(instant)) {
-                return Some(instant);
+                return true;
+            }
+        }
+    }
+
+    /// Makes the instant the earliest of all, also while a reload is under way: it then counts once
+    /// the reload has ended without a new value. Under the bucket's lock.
+    pub fn make_stale(self) {
+        let earliest = Timestamp::from_raw(INSTANT);
+        loop {
+            let word = Timestamp::from_raw(self.0.load(Ordering::Acquire));
+            let stale = if word.raw() & INSTANT == 0 { taken(earliest) } else { earliest };
+            if word.raw() == RELOADED || exchange(self.0, word, stale) {
+                return;
             }
         }
     }

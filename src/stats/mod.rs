@@ -42,7 +42,7 @@ const STRIPES: usize = 8;
 /// assert_eq!((stats.hits, stats.misses, stats.hit_ratio()), (1, 2, 1.0 / 3.0));
 /// assert_eq!((stats.loads, stats.load_failures, stats.insertions), (1, 1, 1));
 /// assert_eq!((stats.entries, stats.weight), (0, 0));
-/// assert_eq!((stats.removed(RemovalCause::Expired), stats.evicted()), (1, 1));
+/// assert_eq!(stats.removed(RemovalCause::Expired), 1);
 /// assert_eq!((stats.listener_panics, stats.drop_panics), (0, 0));
 /// assert_eq!((stats.pending_notifications, stats.discarded_notifications), (0, 0));
 /// assert_eq!(stats.refused_after_close, 0);
@@ -125,13 +125,6 @@ impl Stats {
     #[must_use]
     pub fn removed(&self, cause: RemovalCause) -> u64 {
         self.removals[cause as usize]
-    }
-
-    /// Number of values that the cache removed of its own accord: expired values, and values for
-    /// which there was no room.
-    #[must_use]
-    pub fn evicted(&self) -> u64 {
-        self.removed(RemovalCause::Expired) + self.removed(RemovalCause::Size)
     }
 
     /// The share of lookups that were hits. 0 before the first lookup.

@@ -54,7 +54,7 @@ impl Subject {
         cache.invalidate(&100);
         (0..10).for_each(|key| cache.invalidate(&key));
         // Another test of the process may delay the epoch for a moment.
-        while !cache.run_pending_tasks_within(usize::MAX).is_done() {
+        while !cache.run_pending_tasks_up_to(usize::MAX).is_done() {
             std::thread::yield_now();
         }
         let core = &cache.engine().core;

@@ -14,7 +14,7 @@ fn in_a_call(keys: u32) -> usize {
     cache.get_many_with(0..keys, |asked| {
         assert_eq!(asked.len(), keys as usize);
         height = frames();
-        []
+        Vec::<(u32, u32)>::new()
     });
     height
 }
@@ -28,7 +28,11 @@ fn in_a_task(keys: u32) -> Vec<usize> {
         heights.borrow_mut().push(frames());
         poll_fn(|_| {
             heights.borrow_mut().push(frames());
-            if heights.borrow().len() < 3 { Poll::Pending } else { Poll::Ready([]) }
+            if heights.borrow().len() < 3 {
+                Poll::Pending
+            } else {
+                Poll::Ready(Vec::<(u32, u32)>::new())
+            }
         })
     });
     let mut load = pin!(load);

@@ -15,7 +15,7 @@ fn laid_out<V: Default + Send + Sync + 'static>(
     builder: Builder<u32, V>,
     has_loader: bool,
 ) -> (Vec<Column>, usize) {
-    let load = |_: &u32| Ok::<_, ()>(Loaded::new(V::default()));
+    let load = |_: u32| Ok::<_, ()>(Loaded::new(V::default()));
     let cache = match has_loader {
         true => builder.build_with_loader(load).cache().clone(),
         false => builder.build(),

@@ -404,7 +404,7 @@ fn memory_is_given_back_in_steps() {
         FREE as usize - core(&cache).pool.shelve(usize::MAX)
     };
     assert_eq!(moved_by(pass), 128);
-    assert_eq!(moved_by(|cache| _ = cache.run_pending_tasks_within(1)), 1024);
+    assert_eq!(moved_by(|cache| _ = cache.run_pending_tasks_up_to(1)), 1024);
     assert!(moved_by(Numbers::run_pending_tasks) > FREE as usize * 7 / 8);
 }
 

@@ -3,7 +3,7 @@
 use crate::common::audited::{Audited, audited};
 use crate::common::fuse::{Key, Name, Place, arm, disarm};
 use crate::common::{must_end, panic_of};
-use cortado::{Cache, GuardResult};
+use cortado::{Cache, TimedOut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -65,8 +65,8 @@ fn a_loader_that_asks_for_its_own_keys_panics_instead_of_waiting_for_ever() {
 }
 
 fn guard(cache: &Squares, key: u64) -> cortado::LoadGuard<u64, u64> {
-    match cache.get_value_or_guard(&key, None) {
-        GuardResult::Guard(guard) => guard,
+    match cache.get_value_or_guard(&key) {
+        Err(guard) => guard,
         other => panic!("{other:?}"),
     }
 }
@@ -118,8 +118,9 @@ fn who_waits_for_one_of_the_keys_shares_its_outcome() {
             })
         };
         beginning.recv().unwrap();
-        let timeout = cache.get_value_or_guard(&2, Some(Duration::ZERO));
-        assert!(matches!(timeout, GuardResult::Timeout));
+        let limit = Duration::ZERO;
+        let timeout = cache.within(limit, async |cache| cache.get_value_or_guard(&2).await);
+        assert!(matches!(timeout, Err(TimedOut)));
         let waiters = [1, 2, 3].map(|key| {
             let cache = Arc::clone(&cache);
             std::thread::spawn(move || cache.optionally_get_with(key, || Some(100 + key)))
@@ -219,7 +220,7 @@ fn pairs_go_in_and_keys_go_out_together() {
     cache.insert_many([("e".to_owned(), 5)]);
     cache.invalidate_many(["a", "e", "unknown"]);
     assert_eq!(cache.get_many(["a", "b", "c", "d", "e"]), [None, Some(2), Some(3), Some(4), None]);
-    assert_eq!(cache.max_capacity(), None);
+    assert_eq!(cache.policy().max_capacity(), None);
 }
 
 /// A loader may return an iterator that works while it is asked. What it does is a part of the

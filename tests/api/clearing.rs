@@ -133,7 +133,7 @@ fn is_idle(pending: &Pending) -> bool {
 fn slices_of_maintenance_say_what_is_left_and_come_to_an_end() {
     let cache: Tested<u32, u32> = tested(|builder| builder.time_to_live(MINUTE));
     cache.settle();
-    assert!(cache.run_pending_tasks_within(1).is_done());
+    assert!(cache.run_pending_tasks_up_to(1).is_done());
     (0..2000).for_each(|key| cache.insert(key, key));
     cache.settle();
     cache.hand.advance(MINUTE + TICK);
@@ -141,7 +141,7 @@ fn slices_of_maintenance_say_what_is_left_and_come_to_an_end() {
     let (mut slices, mut due) = (0, 0);
     let started = std::time::Instant::now();
     loop {
-        let pending = cache.run_pending_tasks_within(100);
+        let pending = cache.run_pending_tasks_up_to(100);
         slices += 1;
         let after = cache.entry_count();
         assert!(before - after <= 100, "{} in a slice of 100", before - after);
@@ -159,15 +159,15 @@ fn slices_of_maintenance_say_what_is_left_and_come_to_an_end() {
     (0..2000).for_each(|key| cache.insert(key, key));
     cache.settle();
     cache.invalidate_all();
-    let pending = cache.run_pending_tasks_within(10);
+    let pending = cache.run_pending_tasks_up_to(10);
     assert!(pending.other && !pending.is_done(), "{pending:?}");
     assert!(cache.entry_count() > 1000);
-    while !is_idle(&cache.run_pending_tasks_within(50)) {}
+    while !is_idle(&cache.run_pending_tasks_up_to(50)) {}
     assert_eq!(cache.entry_count(), 0);
     assert_eq!(cache.causes().len(), 2000);
     cache.audit();
     let started = std::time::Instant::now();
-    while !cache.run_pending_tasks_within(50).is_done() {
+    while !cache.run_pending_tasks_up_to(50).is_done() {
         assert!(started.elapsed() < crate::common::HANG, "it never comes to an end");
         std::thread::yield_now();
     }
@@ -179,17 +179,17 @@ fn what_waits_for_readers_alone_is_no_other_work() {
     let pinned = cache.pin();
     (0..2000).for_each(|key| cache.insert(key, key));
     // Outgrown tables of the index stay for the sake of the reader.
-    let mut pending = cache.run_pending_tasks_within(1000);
+    let mut pending = cache.run_pending_tasks_up_to(1000);
     for _ in 0..1000 {
         if is_idle(&pending) {
             break;
         }
-        pending = cache.run_pending_tasks_within(1000);
+        pending = cache.run_pending_tasks_up_to(1000);
     }
     assert!(is_idle(&pending) && pending.reclamations > 0, "{pending:?}");
     drop(pinned);
     let started = std::time::Instant::now();
-    while !cache.run_pending_tasks_within(1000).is_done() {
+    while !cache.run_pending_tasks_up_to(1000).is_done() {
         assert!(started.elapsed() < crate::common::HANG, "it never comes to an end");
         std::thread::yield_now();
     }
@@ -201,7 +201,7 @@ fn a_slice_of_nothing_does_nothing_but_tell() {
     (0..100).for_each(|key| cache.insert(key, key));
     cache.settle();
     cache.hand.advance(MINUTE + TICK);
-    let pending = cache.run_pending_tasks_within(0);
+    let pending = cache.run_pending_tasks_up_to(0);
     assert!(pending.expirations && !pending.is_done(), "{pending:?}");
     assert_eq!(cache.entry_count(), 100);
     assert_eq!(cache.stats().removed(Expired), 0);
@@ -227,7 +227,7 @@ fn notifications_are_delivered_in_slices() {
     let mut heard = 0;
     let mut left = Vec::new();
     loop {
-        let pending = cache.run_pending_tasks_within(64);
+        let pending = cache.run_pending_tasks_up_to(64);
         let now = told.load(SeqCst);
         assert!(now - heard <= 64, "{} in a slice of 64", now - heard);
         heard = now;

@@ -152,7 +152,7 @@ fn a_clock_that_goes_back_makes_entries_late_and_never_early_or_immortal() {
                     // Removed long before the clock is where it was, also by ordinary passes, which
                     // go by the wheel's ticks.
                     cache.hand.advance(2 * TICK);
-                    (0..10).for_each(|_| _ = cache.run_pending_tasks_within(100));
+                    (0..10).for_each(|_| _ = cache.run_pending_tasks_up_to(100));
                     assert_eq!(cache.entry_count(), 1, "late, after {back:?} back");
                     causes = cache.causes();
                     assert_eq!(causes, [(2, Expired)], "late, after {back:?} back");

@@ -72,7 +72,7 @@ fn a_computation_may_do_anything_to_other_keys_of_its_hash() {
                 }
                 inner.run_pending_tasks();
                 // Inside of a computation nothing is delivered.
-                let _ = inner.run_pending_tasks_within(10);
+                let _ = inner.run_pending_tasks_up_to(10);
                 Op::Put(key)
             });
             // What it was computed from was cleared, and so is what came of it.

@@ -2,7 +2,7 @@
 
 use crate::common::audited::audited;
 use crate::common::tested;
-use cortado::{Cache, Clock, CompResult, Entry, Expiry, Op, RemovalCause};
+use cortado::{Cache, Clock, CompResult, Entry, Expiry, Loaded, Op, RemovalCause};
 use std::cell::Cell;
 use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -46,23 +46,23 @@ fn a_computation_may_give_a_lifetime() {
     let cache = audited(Cache::builder().time_to_live(HOUR).clock(clock).build());
     let tasks = cache.future();
     let left = || cache.expires_in("k").due().unwrap();
-    cache.entry("k").and_compute_with(|_| Op::PutWithTtl(1, minutes(2)));
+    cache.entry("k").and_compute_with(|_| Op::PutLoaded(Loaded::with_ttl(1, minutes(2))));
     assert_eq!(left(), minutes(2));
     hand.advance(minutes(1));
     let keeps = |entry: Option<Entry<&str, u32>>| {
         let left = entry.and_then(|entry| entry.expires_in()).unwrap();
-        Op::PutWithTtl(2, left)
+        Op::PutLoaded(Loaded::with_ttl(2, left))
     };
     cache.entry("k").and_compute_with(keeps);
     assert_eq!((cache.get("k"), left()), (Some(2), minutes(1)));
-    let longer = |_| async { Op::PutWithTtl(3, minutes(5)) };
+    let longer = |_| async { Op::PutLoaded(Loaded::with_ttl(3, minutes(5))) };
     let result = pollster::block_on(tasks.entry("k").and_compute_with(longer));
     assert!(matches!(result, CompResult::ReplacedWith(entry) if *entry == 3));
     assert_eq!(left(), minutes(5));
     cache.entry("k").and_compute_with(|_| Op::Put(4));
     assert_eq!(left(), HOUR);
     // Zero is a removal, as of an insert.
-    cache.entry("k").and_compute_with(|_| Op::PutWithTtl(5, Duration::ZERO));
+    cache.entry("k").and_compute_with(|_| Op::PutLoaded(Loaded::with_ttl(5, Duration::ZERO)));
     assert_eq!(cache.get("k"), None);
 }
 
@@ -233,6 +233,6 @@ fn a_policy_is_not_asked_about_a_lifetime_that_a_computation_gives() {
     let hour = Duration::from_secs(3600);
     let cache = audited(Cache::builder().expire_after(Unasked).build());
     cache.insert_with_ttl("a", 1, hour);
-    cache.entry("b").and_compute_with(|_| Op::PutWithTtl(1, hour));
+    cache.entry("b").and_compute_with(|_| Op::PutLoaded(Loaded::with_ttl(1, hour)));
     assert_eq!((cache.get("a"), cache.get("b")), (Some(1), Some(1)));
 }

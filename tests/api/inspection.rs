@@ -113,12 +113,12 @@ fn a_segmented_cache_is_one_cache_under_another_name() {
     segmented.insert(1, 1);
     let other = segmented.clone();
     assert_eq!((other.get(&1), one.get(&1)), (Some(1), Some(1)));
-    assert_eq!((segmented.policy().num_segments(), one.max_capacity()), (1, Some(9)));
+    assert_eq!((segmented.policy().num_segments(), one.policy().max_capacity()), (1, Some(9)));
     assert_eq!(format!("{segmented:?}"), format!("{:?}", *one));
     let builder = sync::SegmentedCache::<u8, u8>::builder(8).max_capacity(5);
     let built = audited(builder.build().deref().clone());
     built.insert_with_ttl(1, 1, Duration::ZERO);
-    assert_eq!((built.max_capacity(), built.get(&1)), (Some(5), None));
+    assert_eq!((built.policy().max_capacity(), built.get(&1)), (Some(5), None));
 }
 
 #[test]

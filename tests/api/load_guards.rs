@@ -4,7 +4,7 @@ use crate::common::audited::{Audited, audited};
 use crate::common::fuse::{Borrowed, Key, Place, arm, disarm};
 use crate::common::same_hash::Same;
 use crate::common::{must_end, tested};
-use cortado::{Cache, GuardResult, LoadGuard, RemovalCause};
+use cortado::{Cache, LoadGuard, Loaded, RemovalCause, TimedOut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +16,8 @@ fn cache() -> Guarded {
 }
 
 fn guard(cache: &Cache<String, u32>, key: &str) -> LoadGuard<String, u32> {
-    match cache.get_value_or_guard(key, None) {
-        GuardResult::Guard(guard) => guard,
+    match cache.get_value_or_guard(key) {
+        Err(guard) => guard,
         other => panic!("{other:?}"),
     }
 }
@@ -36,8 +36,8 @@ fn a_guard_brings_the_value_for_all_who_wait() {
             let cache = Arc::clone(&cache);
             std::thread::spawn(move || match n {
                 0 => cache.get_with("k".into(), || unreachable!("a guard loads")),
-                1 => match cache.get_value_or_guard("k", None) {
-                    GuardResult::Value(value) => value,
+                1 => match cache.get_value_or_guard("k") {
+                    Ok(value) => value,
                     other => panic!("{other:?}"),
                 },
                 _ => cache.try_get_with("k".into(), || Err("a guard loads")).unwrap(),
@@ -74,17 +74,15 @@ fn a_caller_waits_no_longer_than_its_time_limit() {
         let cache = cache();
         let held = guard(&cache, "k");
         for limit in [Duration::ZERO, Duration::from_millis(1)] {
-            let result = cache.get_value_or_guard("k", Some(limit));
-            assert!(matches!(result, GuardResult::Timeout));
+            let result = cache.within(limit, async |cache| cache.get_value_or_guard("k").await);
+            assert!(matches!(result, Err(TimedOut)));
         }
         // Of other keys, and of a value that is there, no call waits.
-        assert!(matches!(
-            cache.get_value_or_guard("l", Some(Duration::ZERO)),
-            GuardResult::Guard(_)
-        ));
+        assert!(cache.get_value_or_guard("l").is_err());
         held.insert(1);
-        let result = cache.get_value_or_guard("k", Some(Duration::MAX));
-        assert!(matches!(result, GuardResult::Value(1)));
+        let limit = Duration::MAX;
+        let result = cache.within(limit, async |cache| cache.get_value_or_guard("k").await);
+        assert!(matches!(result, Ok(Ok(1))));
     });
 }
 
@@ -106,8 +104,9 @@ fn writes_overtake_a_guard_even_if_it_is_leaked() {
         assert_eq!(cache.get("k"), None, "a load from before a removal is not kept");
 
         let leaked = guard(&cache, "k");
-        let blocked = cache.get_value_or_guard("k", Some(Duration::ZERO));
-        assert!(matches!(blocked, GuardResult::Timeout));
+        let limit = Duration::ZERO;
+        let blocked = cache.within(limit, async |cache| cache.get_value_or_guard("k").await);
+        assert!(matches!(blocked, Err(TimedOut)));
         cache.remove("k");
         assert_eq!(cache.get_with("k".into(), || 3), 3);
         // Leaking it would be found by the leak checkers, and holding it is the same to the cache.
@@ -119,9 +118,9 @@ fn writes_overtake_a_guard_even_if_it_is_leaked() {
 #[test]
 fn a_guard_keeps_its_cache_and_gives_a_lifetime_if_it_has_one() {
     let tested = tested::<String, u32>(|builder| builder.max_capacity(100));
-    let entry = guard(&tested.cache, "k").insert_with_ttl(1, Duration::from_secs(5));
+    let entry = guard(&tested.cache, "k").insert(Loaded::with_ttl(1, Duration::from_secs(5)));
     assert_eq!(entry.expires_in(), Some(Duration::from_secs(5)));
-    drop(guard(&tested.cache, "zero").insert_with_ttl(2, Duration::ZERO));
+    drop(guard(&tested.cache, "zero").insert(Loaded::with_ttl(2, Duration::ZERO)));
     assert!(!tested.cache.contains_key("zero"));
     tested.pass(Duration::from_secs(5));
     let causes: Vec<_> = tested.told().iter().map(|told| (told.value, told.cause)).collect();
@@ -144,7 +143,7 @@ fn a_comparison_that_loads_the_guards_key_panics_instead_of_waiting_for_ever() {
             cache.insert(Key(2), 2);
             let other = Arc::clone(&cache);
             arm(Place::Eq, nth, move || _ = other.get_with(Key(1), || 7));
-            let take = || cache.get_value_or_guard(&Borrowed(1), None);
+            let take = || cache.get_value_or_guard(&Borrowed(1));
             if let Err(panic) = catch_unwind(AssertUnwindSafe(take)) {
                 let message = panic.downcast_ref::<&str>().copied();
                 assert_eq!(message, Some("a load or computation waits for its own key"));

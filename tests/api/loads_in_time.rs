@@ -3,7 +3,7 @@
 use crate::common::audited::audited;
 use crate::common::effort::scale;
 use crate::common::must_end;
-use cortado::{Cache, Clock, Expiry, GuardResult, Loaded, RemovalCause};
+use cortado::{Cache, Clock, Expiry, LoadGuard, Loaded, RemovalCause};
 use pollster::block_on;
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -104,6 +104,7 @@ macro_rules! task {
     };
 }
 
+#[expect(deprecated, reason = "a name of moka's")]
 fn by_threads() -> Vec<(&'static str, Load)> {
     vec![
         one!(c, key => c.get_with(key, make)),
@@ -125,33 +126,36 @@ fn by_threads() -> Vec<(&'static str, Load)> {
         one!(c, key => c.entry_by_ref(&key).or_default().into_value()),
         one!(c, key => c.entry_by_ref(&key).or_insert_with(make).into_value()),
         one!(c, key => c.entry_by_ref(&key).or_load_with(|| Loaded::new(make())).into_value()),
-        one!(c, key => guarded(c.get_value_or_guard(&key, None))),
-        one!(c, key => guarded(c.get_value_or_guard(&key, Some(PATIENCE)))),
+        one!(c, key => guarded(c.get_value_or_guard(&key))),
+        one!(c, key => c.load_if(&key, |_| Loaded::new(make()), |_, _| false)),
+        one!(c, key => guarded(
+            c.within(PATIENCE, async |c| c.get_value_or_guard(&key).await).unwrap()
+        )),
         one!(c, key => c.within(PATIENCE, async |c| c.get_with(key, later()).await).unwrap()),
         ("get_many_with", |c, key| all(c.get_many_with([key, key + 1], make_many))),
         ("try_get_many_with", |c, key| {
             let made = c.try_get_many_with([key + 1, key], |keys| Fails::Ok(make_many(keys)));
             all(made.unwrap())
         }),
-        ("get_many_within", |c, key| {
-            all(c.get_many_within(PATIENCE, [key, key + 1], make_many).unwrap())
-        }),
     ]
 }
 
-fn guarded(found: GuardResult<u64, Ending>) -> Ending {
+fn guarded(found: Result<Ending, LoadGuard<u64, Ending>>) -> Ending {
     match found {
-        GuardResult::Value(value) => value,
-        GuardResult::Guard(guard) => guard.insert(make()).into_value(),
-        GuardResult::Timeout => panic!("it waits for an hour"),
+        Ok(value) => value,
+        Err(guard) => guard.insert(make()).into_value(),
     }
 }
 
+#[expect(deprecated, reason = "a name of moka's")]
 fn by_tasks() -> Vec<(&'static str, Load)> {
     vec![
         task!(c, key => c.get_with(key, later()).await),
         task!(c, key => c.get_with_by_ref(&key, later()).await),
         task!(c, key => c.get_with_if(key, later(), |_| false).await),
+        task!(c, key => {
+            c.load_if(&key, async |_| Loaded::new(later().await), |_, _| false).await
+        }),
         task!(c, key => c.optionally_get_with(key, async { Some(later().await) }).await.unwrap()),
         task!(c, key => c.try_get_with(key, async { Fails::Ok(later().await) }).await.unwrap()),
         task!(c, key => c.load(key, async { Loaded::new(later().await) }).await),

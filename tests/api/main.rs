@@ -11,7 +11,7 @@
 //! * [`bulk_loading`], [`bulk_failures`]: loads of several keys, and of some that fail.
 //! * [`load_guards`], [`shared_outcomes`]: loads by a guard; loads that come to no value.
 //! * [`entry_api`]: the operations of a key's place.
-//! * [`replace_and_drain`], [`inspection`]: `replace` and `drain`; looks at the whole cache.
+//! * [`replace`], [`inspection`]: `replace` and `drain`; looks at the whole cache.
 //! * [`settings_at_run_time`], [`eviction_policies`], [`zero_lives`]: changes of bound and
 //!   lifetimes; who is refused and who leaves; lifetimes of zero.
 //! * [`several_listeners`]: listeners of both kinds, and causes.
@@ -32,6 +32,7 @@ mod bulk_loading;
 mod clearing;
 mod clocks;
 mod collisions;
+mod conditional_reads;
 mod entry_api;
 mod events;
 mod eviction_policies;
@@ -45,12 +46,13 @@ mod lifetimes;
 mod lifetimes_by_closure;
 mod load_guards;
 mod load_joiners;
+mod loaded_values;
 mod loads;
 mod loads_in_time;
 mod ready_made_policies;
 mod refresh;
 mod regressions;
-mod replace_and_drain;
+mod replace;
 mod settings_at_run_time;
 mod several_listeners;
 mod shared_outcomes;

@@ -95,7 +95,7 @@ fn maintenance_within_a_computation_ends() {
             assert!(entry.is_some());
             (1..100).for_each(|n| cache.insert(n, n));
             cache.run_pending_tasks();
-            while !cache.run_pending_tasks_within(100).is_blocked_or_done() {}
+            while !cache.run_pending_tasks_up_to(100).is_blocked_or_done() {}
             Op::Put(1)
         });
         assert!(matches!(result, CompResult::ReplacedWith(_)));
@@ -164,7 +164,7 @@ fn maintenance_within_a_listener_leaves_nothing_undropped() {
                 if *removed.key() == 1 {
                     drop(removed);
                     let cache = inner.lock().unwrap().clone().unwrap();
-                    while cache.run_pending_tasks_within(1000).reclamations > 0 {
+                    while cache.run_pending_tasks_up_to(1000).reclamations > 0 {
                         cortado::internals::epoch::pin().flush();
                         std::thread::yield_now();
                     }

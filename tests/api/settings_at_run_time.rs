@@ -21,7 +21,7 @@ fn slack(bound: u64) -> u64 {
 /// Writes so many new keys, and checks the bound and its slack after each write. Then the bound
 /// holds exactly.
 fn fill(cache: &Audited<u64, u64>, keys: std::ops::Range<u64>) {
-    let bound = cache.max_capacity().expect("the cache has a bound");
+    let bound = cache.policy().max_capacity().expect("the cache has a bound");
     let looks = keys.end.saturating_sub(keys.start).div_ceil(64);
     for key in keys {
         cache.insert(key, key);
@@ -42,7 +42,7 @@ fn the_bound_moves_up_and_down_and_holds_at_every_step() {
     let mut key = 0;
     for bound in [1_000, 100, 1, 0, 16, 2_000, 10, 0, 500] {
         assert!(cache.set_max_capacity(bound));
-        assert_eq!(cache.max_capacity(), Some(bound));
+        assert_eq!(cache.policy().max_capacity(), Some(bound));
         assert_eq!(cache.policy().max_capacity(), Some(bound));
         // Evicted at once, and not by the next writes.
         cache.run_pending_tasks();
@@ -114,7 +114,7 @@ fn a_bound_of_zero_stores_nothing_until_it_is_raised() {
 fn a_cache_without_a_bound_gets_none() {
     let cache: Audited<u32, u32> = audited(Cache::builder().build());
     assert!(!cache.set_max_capacity(1) && !cache.set_max_capacity(u64::MAX));
-    assert_eq!((cache.max_capacity(), cache.policy().max_capacity()), (None, None));
+    assert_eq!((cache.policy().max_capacity(), cache.policy().max_capacity()), (None, None));
     (0..100).for_each(|key| cache.insert(key, key));
     cache.run_pending_tasks();
     assert_eq!(cache.entry_count(), 100);

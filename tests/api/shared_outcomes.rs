@@ -211,3 +211,40 @@ fn an_entry_that_another_load_has_only_found_is_judged() {
         assert_eq!(cache.get(&Key(1)), Some(11));
     });
 }
+
+/// A loader that may find nothing, or fail: who waits shares the outcome if its own could be that.
+#[test]
+fn an_outcome_of_a_loader_that_may_find_nothing_or_fail_is_shared_where_it_fits() {
+    type Fails = Result<Option<Loaded<u64>>, String>;
+    fn shared<T: Send + 'static>(
+        outcome: Fails,
+        waits: impl FnOnce(&Audited<Key, u64>) -> T + Send + 'static,
+    ) -> T {
+        let cache = cache();
+        let leader = Leader::begin(&cache, |cache, wait: &dyn Fn() -> Fails| {
+            drop(cache.load(Key(1), wait));
+        });
+        let waiter = joining(&cache, waits);
+        leader.end(outcome);
+        waiter.join().unwrap()
+    }
+    type Loading = Audited<Key, u64>;
+    must_end(|| {
+        let down = || Arc::new("down".to_owned());
+        let fails = || Err("down".to_owned());
+        let same = |cache: &Loading| cache.load(Key(1), || -> Fails { Ok(Some(Loaded::new(2))) });
+        assert_eq!(shared(Ok(None), same), Ok(None));
+        assert_eq!(shared(fails(), same), Err(down()));
+        assert_eq!(shared(Ok(Some(Loaded::new(1))), same), Ok(Some(1)));
+        let optional = |cache: &Loading| cache.load(Key(1), || Some(Loaded::new(2)));
+        assert_eq!(shared(Ok(None), optional), None);
+        assert_eq!(shared(fails(), optional), Some(2), "an error does not fit");
+        let fallible = |cache: &Loading| cache.try_get_with(Key(1), || Ok::<_, String>(2));
+        assert_eq!(shared(fails(), fallible), Err(down()));
+        assert_eq!(shared(Ok(None), fallible), Ok(2), "no value does not fit");
+        let other = |cache: &Loading| cache.try_get_with(Key(1), || Ok::<_, u8>(2));
+        assert_eq!(shared(fails(), other), Ok(2), "nor does an error of another type");
+        let plain = |cache: &Loading| cache.get_with(Key(1), || 2);
+        assert_eq!(shared(Ok(None), plain), 2);
+    });
+}

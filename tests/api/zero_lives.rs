@@ -2,7 +2,7 @@
 
 use crate::common::{MINUTE, SECOND, Tested, tested};
 use cortado::RemovalCause::Expired;
-use cortado::{Builder, CompResult, Expiration, GuardResult, Loaded, Op};
+use cortado::{Builder, CompResult, Expiration, Loaded, Op};
 use std::time::Duration;
 
 fn of_zero(idle: bool, configure: impl FnOnce(Builder<u32, u32>) -> Builder<u32, u32>) -> Zero {
@@ -29,9 +29,7 @@ fn nothing_is_stored_whatever_makes_the_value() {
             assert_eq!(*tested.entry(8).and_upsert_with(|_| 8), 8);
             let put = tested.entry(9).and_compute_with(|_| Op::Put(9));
             assert!(matches!(put, CompResult::Inserted(_)));
-            let GuardResult::Guard(guard) = tested.get_value_or_guard(&10, None) else {
-                panic!("the key has no value")
-            };
+            let Err(guard) = tested.get_value_or_guard(&10) else { panic!("the key has no value") };
             assert_eq!(*guard.insert(10), 10);
             assert_eq!(tested.replace(1, 11).unwrap_err(), 11);
             assert_eq!((tested.iter().count(), tested.get(&1)), (0, None));

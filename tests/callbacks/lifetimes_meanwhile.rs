@@ -105,7 +105,7 @@ fn a_lifetime_that_is_set_while_a_load_asks_the_hook_counts() {
                 let other = cache.clone();
                 let sets = move || assert!(other.set_ttl(&1, life));
                 *meanwhile.lock().unwrap() = Some(Box::new(sets));
-                assert_eq!(cache.get_with_if(1, || 2, |old| *old == 1), 2);
+                assert_eq!(cache.load_if(&1, |_| Loaded::new(2), |old, _| *old == 1), 2);
                 assert_eq!(cache.expires_in(&1), Expiration::Due(life), "{reads}");
             }
         }
@@ -142,7 +142,7 @@ fn set_amid_a_reload(
     *meanwhile.lock().unwrap() = Some(Box::new(move || assert!(other.set_ttl(&1, life))));
     assert!(cache.get(&1).is_ok());
     assert!(meanwhile.lock().unwrap().is_none(), "the hook was asked");
-    assert_eq!(cache.expires_in(&1), Expiration::Due(life));
+    assert_eq!(cache.cache().expires_in(&1), Expiration::Due(life));
 }
 
 /// The same for a reload, and for one that a persisting entry overtakes.
@@ -152,7 +152,7 @@ fn a_lifetime_that_is_set_amid_a_reload_counts() {
         for life in LIVES {
             for reads in [false, true] {
                 let (builder, hand, meanwhile) = refreshing(reads);
-                let loader = |_: &u32| Ok::<_, ()>(Loaded::new(2));
+                let loader = |_: u32| Ok::<_, ()>(Loaded::new(2));
                 let cache = loading_audited(builder.build_with_loader(loader));
                 set_amid_a_reload(&cache, &hand, &meanwhile, life);
             }
@@ -271,7 +271,7 @@ fn a_lifetime_that_is_set_while_the_read_hook_is_asked_coarsely_counts() {
             let meanwhile = Meanwhile::default();
             let policy = Adds(Prolongs(Arc::clone(&meanwhile)));
             let builder = Cache::builder().expire_after(policy);
-            let load = |key: &u32| Ok::<_, ()>(Loaded::new(*key));
+            let load = |key: u32| Ok::<_, ()>(Loaded::new(key));
             let (plain, loading);
             let cache: &Cache<u32, u32> = if refresh {
                 let builder = builder.refresh_after_write(MINUTE);

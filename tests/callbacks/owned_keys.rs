@@ -93,7 +93,7 @@ fn remove_ten(cache: &Numbers) {
     assert_eq!(cache.remove_if(&(TALLIED + 2), |_, _| true), Some(2));
     cache.entry(TALLIED + 3).and_compute_with(|_| inside(|| Op::Remove));
     cache.run_pending_tasks();
-    let _ = cache.run_pending_tasks_within(1000);
+    let _ = cache.run_pending_tasks_up_to(1000);
     cache.retain(|key, _| !(TALLIED + 4..TALLIED + 8).contains(key));
     assert!(cache.set_ttl(&(TALLIED + 8), Duration::ZERO));
     cache.invalidate(&(TALLIED + 9));

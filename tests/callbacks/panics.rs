@@ -6,7 +6,7 @@ use crate::common::fuse::{
     Value, arm, disarm, reach,
 };
 use crate::common::{SECOND, Watch, watched};
-use cortado::{GuardResult, Loaded, Op};
+use cortado::{Entry, Loaded, Op};
 use std::any::Any;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -17,11 +17,24 @@ use std::time::Duration;
 type Kept = Vec<Box<dyn Any>>;
 type Operation = (&'static str, fn(&Subject, &mut Kept));
 
-const OPERATIONS: [Operation; 42] = [
+const OPERATIONS: [Operation; 45] = [
     ("get", |s, kept| kept.push(Box::new(s.cache.get(&Name(THERE))))),
     ("get_entry", |s, kept| kept.push(Box::new(s.cache.get_entry(&Name(THERE))))),
     ("get missing", |s, kept| kept.push(Box::new(s.cache.get(&Name(MISSING))))),
     ("peek", |s, kept| kept.push(Box::new(s.cache.peek(&Name(THERE))))),
+    ("get if", |s, kept| {
+        kept.push(Box::new(s.cache.get_if(&Name(THERE), |_, _| {
+            reach(Place::Condition);
+            true
+        })));
+    }),
+    ("get if not", |s, _| {
+        let found = s.cache.get_if(&Name(THERE), |_, _| {
+            reach(Place::Condition);
+            false
+        });
+        assert!(found.is_none());
+    }),
     ("pin", |s, _| has(s, s.cache.pin().get(&Name(THERE)).is_some())),
     ("touch", |s, _| has(s, s.cache.touch(&Name(THERE)))),
     ("insert", |s, _| s.insert(MISSING)),
@@ -89,6 +102,17 @@ const OPERATIONS: [Operation; 42] = [
         let load = || loads(s).unwrap();
         kept.push(Box::new(s.cache.entry(Key(RECENT)).or_insert_with_if(load, condition)));
     }),
+    ("load if", |s, kept| {
+        let condition = |_: &Value, _| {
+            reach(Place::Condition);
+            true
+        };
+        let load = |old: Option<Entry<Key, Value>>| {
+            drop(old);
+            loads(s).map(|value| Some(Loaded::with_ttl(value, s.timing.other_life())))
+        };
+        kept.push(Box::new(s.cache.load_if(&Borrowed(RECENT), load, condition)));
+    }),
     ("load is overtaken", |s, kept| {
         let load = || {
             reach(Place::Loader);
@@ -108,14 +132,14 @@ const OPERATIONS: [Operation; 42] = [
         s.cache.run_pending_tasks();
     }),
     ("load by a guard", |s, kept| {
-        let GuardResult::Guard(guard) = s.cache.get_value_or_guard(&Borrowed(MISSING), None) else {
+        let Err(guard) = s.cache.get_value_or_guard(&Borrowed(MISSING)) else {
             panic!("the key has no value")
         };
         kept.push(Box::new(guard.insert(s.value())));
     }),
     ("drop a guard", |s, _| {
-        let result = s.cache.get_value_or_guard(&Borrowed(MISSING), None);
-        assert!(matches!(result, GuardResult::Guard(_)));
+        let result = s.cache.get_value_or_guard(&Borrowed(MISSING));
+        assert!(matches!(result, Err(_)));
     }),
     ("load many", |s, kept| {
         let keys = [Key(MISSING), Key(RECENT), Key(MISSING_TOO), Key(MISSING)];
@@ -136,7 +160,6 @@ const OPERATIONS: [Operation; 42] = [
         s.cache.insert_many([(Key(MISSING), s.value()), (Key(THERE), s.value())]);
     }),
     ("invalidate many", |s, _| s.cache.invalidate_many(&[Name(THERE), Name(2)])),
-    ("drain", |s, kept| s.cache.drain().for_each(|entry| kept.push(Box::new(entry)))),
     ("invalidate some", |s, _| {
         let condition = |_: &Key, value: &Value| {
             reach(Place::Condition);
@@ -161,6 +184,10 @@ const OPERATIONS: [Operation; 42] = [
     ("compute replaces value", |s, kept| {
         kept.push(Box::new(s.cache.replace(Key(THERE), s.value())));
     }),
+    ("compute replaces for a time", |s, kept| {
+        let life = s.timing.other_life();
+        kept.push(Box::new(s.cache.replace_with_ttl(Key(THERE), s.value(), life)));
+    }),
     ("compute nothing", |s, kept| compute(s, kept, THERE, |_| Op::Nop)),
     ("compute", |s, kept| compute(s, kept, MISSING, |s| Op::Put(s.value()))),
     ("compute replaces", |s, kept| compute(s, kept, THERE, |s| Op::Put(s.value()))),
@@ -169,7 +196,7 @@ const OPERATIONS: [Operation; 42] = [
         s.advance(70 * SECOND);
         s.cache.run_pending_tasks();
         // Other threads of the process may hold the epoch up for a moment.
-        while s.cache.run_pending_tasks_within(64).reclamations > 0 {
+        while s.cache.run_pending_tasks_up_to(64).reclamations > 0 {
             std::thread::yield_now();
         }
     }),

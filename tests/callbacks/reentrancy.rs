@@ -7,7 +7,7 @@ use crate::common::fuse::{
 };
 use crate::common::refusals::{is_refused, must_be_refused};
 use crate::common::{SECOND, must_end, panic_of, watched, watched_for};
-use cortado::{Cache, GuardResult, Loaded, Op};
+use cortado::{Cache, Loaded, Op};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -18,8 +18,15 @@ const OTHER: u64 = 2;
 
 type Outer = (&'static str, u64, fn(&Subject, u64));
 
-const OUTER: [Outer; 29] = [
+const OUTER: [Outer; 30] = [
     ("get", THERE, |s, key| assert!(s.cache.get(&Name(key)).is_none_or(|v| v.serial > 0))),
+    ("get if", THERE, |s, key| {
+        let value = s.cache.get_if(&Name(key), |_, _| {
+            reach(Place::Condition);
+            true
+        });
+        assert!(value.is_none_or(|value| value.serial > 0));
+    }),
     ("pin", THERE, |s, key| {
         let pinned = s.cache.pin();
         let value = pinned.get(&Name(key));
@@ -88,6 +95,18 @@ const OUTER: [Outer; 29] = [
         };
         assert!(s.cache.entry(Key(key)).or_insert_with_if(load, condition).serial > 0);
     }),
+    ("load if", THERE, |s, key| {
+        let load = |old| {
+            drop(old);
+            reach(Place::Loader);
+            Loaded::new(s.value())
+        };
+        let condition = |_: &Value, _| {
+            reach(Place::Condition);
+            true
+        };
+        assert!(s.cache.load_if(&Borrowed(key), load, condition).serial > 0);
+    }),
     ("load by a guard", MISSING, by_guard),
     ("load many", MISSING, |s, key| {
         let loaded = s.cache.get_many_with([Key(key), Key(THERE), Key(key + 1)], |keys| {
@@ -107,7 +126,6 @@ const OUTER: [Outer; 29] = [
         s.cache.insert_many([(Key(key), s.value()), (Key(THERE), s.value())]);
     }),
     ("invalidate many", THERE, |s, key| s.cache.invalidate_many(&[Name(key), Name(20)])),
-    ("drain", THERE, |s, _| s.cache.drain().for_each(drop)),
     ("invalidate some", THERE, |s, _| {
         let condition = |_: &Key, _: &Value| {
             reach(Place::Condition);
@@ -147,18 +165,18 @@ fn compute(s: &Subject, key: u64, puts: bool) {
 
 /// Takes the value, or brings one. It waits for nobody.
 fn by_guard(s: &Subject, key: u64) {
-    match s.cache.get_value_or_guard(&Borrowed(key), Some(Duration::ZERO)) {
-        GuardResult::Guard(guard) => drop(guard.insert(s.value())),
-        GuardResult::Value(value) => assert!(value.serial > 0),
-        GuardResult::Timeout => panic!("nobody loads it"),
+    match s.cache.get_value_or_guard(&Borrowed(key)) {
+        Err(guard) => drop(guard.insert(s.value())),
+        Ok(value) => assert!(value.serial > 0),
     }
 }
 
 pub type Inner = (&'static str, fn(&Subject, u64));
 
 /// What the callback does, with the key of the outer operation.
-pub const INNER: [Inner; 33] = [
+pub const INNER: [Inner; 35] = [
     ("get", |s, key| drop(s.cache.get(&Name(key)))),
+    ("get if", |s, key| drop(s.cache.get_if(&Name(key), |_, _| true))),
     ("insert", |s, key| s.insert(key)),
     ("insert other", |s, _| s.insert(OTHER)),
     ("insert many", |s, _| (200..400).for_each(|key| s.insert(key))),
@@ -173,6 +191,10 @@ pub const INNER: [Inner; 33] = [
         s.cache.run_pending_tasks();
     }),
     ("load", |s, key| drop(s.cache.get_with(Key(key), || s.value()))),
+    ("load if", |s, key| {
+        drop(s.cache.load_if(&Borrowed(key), |_| Loaded::new(s.value()), |_, _| true));
+    }),
+    ("make stale", |s, key| assert!(!s.cache.make_stale(&Name(key)) || key != OTHER)),
     ("load other", |s, _| drop(s.cache.get_with(Key(OTHER + 300), || s.value()))),
     ("compute", |s, key| compute(s, key, true)),
     ("compute other", |s, _| compute(s, OTHER, false)),
@@ -180,7 +202,6 @@ pub const INNER: [Inner; 33] = [
     ("replace", |s, key| drop(s.cache.replace(Key(key), s.value()))),
     ("replace other", |s, _| drop(s.cache.replace(Key(OTHER), s.value()))),
     ("upsert", |s, key| drop(s.cache.entry(Key(key)).and_upsert_with(|_| s.value()))),
-    ("drain", |s, _| s.cache.drain().for_each(drop)),
     ("get_many", |s, key| drop(s.cache.get_many(&[Name(key), Name(OTHER)]))),
     ("insert_many", |s, key| {
         s.cache.insert_many([(Key(OTHER), s.value()), (Key(key), s.value())]);
@@ -199,7 +220,7 @@ pub const INNER: [Inner; 33] = [
     ("load other by a guard", |s, _| by_guard(s, OTHER + 300)),
     ("policy", |s, _| assert!(s.cache.policy().max_capacity().is_some())),
     ("set_max_capacity", |s, _| {
-        let capacity = s.cache.max_capacity().expect("it has one");
+        let capacity = s.cache.policy().max_capacity().expect("it has one");
         assert!(s.cache.set_max_capacity(capacity - 2));
     }),
     ("set_time_to_live", |s, _| s.cache.set_time_to_live(Some(30 * SECOND))),

@@ -8,7 +8,7 @@ use crate::common::fuse::{
 };
 use crate::common::{HANG, SECOND, watched};
 use crate::reentrancy::{ALWAYS, INNER, Inner};
-use cortado::{Cache, GuardResult, LoadLimits, Loaded, Loader, LoadingCache, Op, Reloaded};
+use cortado::{Cache, LoadLimits, Loaded, Loader, LoadingCache, Op, Reloaded};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering::SeqCst;
@@ -60,8 +60,17 @@ type Operation = (&'static str, fn(&Subject, &Loading));
 const AMPLE: LoadLimits = LoadLimits { soft: HANG, hard: HANG };
 
 /// What is done with [`THERE`], which is stale, and with keys that are missing.
-const OPERATIONS: [Operation; 17] = [
+const OPERATIONS: [Operation; 21] = [
     ("get", |s, _| drop(s.cache.get(&Name(THERE)))),
+    ("get if", |s, _| drop(s.cache.get_if(&Name(THERE), |_, _| true))),
+    ("get and stale", |s, _| {
+        assert!(s.cache.make_stale(&Name(THERE)));
+        drop(s.cache.get(&Name(THERE)));
+    }),
+    ("get and all stale", |s, _| {
+        s.cache.make_all_stale();
+        drop(s.cache.get(&Name(THERE)));
+    }),
     ("touch", |s, _| _ = s.cache.touch(&Name(THERE))),
     ("pin", |s, _| {
         let view = s.cache.pin();
@@ -73,7 +82,9 @@ const OPERATIONS: [Operation; 17] = [
     ("loading get of none", |_, loading| drop(loading.get(&Borrowed(MISSING)))),
     ("get_within", |_, loading| drop(loading.get_within(&Key(THERE), AMPLE))),
     ("get_within of none", |_, loading| drop(loading.get_within(&Key(MISSING), AMPLE))),
-    ("get_many", |_, loading| drop(loading.get_many([Key(MISSING), Key(THERE), Key(MISSING_TOO)]))),
+    ("get_many", |_, loading| {
+        drop(loading.get_many(&[Key(MISSING), Key(THERE), Key(MISSING_TOO)]))
+    }),
     ("refresh", |_, loading| _ = loading.refresh(&Key(THERE))),
     ("refresh of none", |_, loading| _ = loading.refresh(&Key(MISSING))),
     ("insert", |s, _| s.insert(MISSING)),
@@ -82,8 +93,11 @@ const OPERATIONS: [Operation; 17] = [
     ("load replaces", |s, _| {
         drop(s.cache.entry(Key(THERE)).or_insert_with_if(|| s.value(), |_| true));
     }),
-    ("guard", |s, _| match s.cache.get_value_or_guard(&Borrowed(MISSING), None) {
-        GuardResult::Guard(guard) => drop(guard.insert(s.value())),
+    ("load if", |s, _| {
+        drop(s.cache.load_if(&Borrowed(THERE), |_| Loaded::new(s.value()), |_, _| true));
+    }),
+    ("guard", |s, _| match s.cache.get_value_or_guard(&Borrowed(MISSING)) {
+        Err(guard) => drop(guard.insert(s.value())),
         _ => unreachable!("the key has no value"),
     }),
     ("compute", |s, _| drop(s.cache.entry(Key(THERE)).and_compute_with(|_| Op::Put(s.value())))),
@@ -101,6 +115,9 @@ const CALLERS: [(Place, &[&str]); 2] = [
         Place::Stored,
         &[
             "get",
+            "get if",
+            "get and stale",
+            "get and all stale",
             "touch",
             "pin",
             "loading get",
@@ -115,7 +132,16 @@ const CALLERS: [(Place, &[&str]); 2] = [
     ),
     (
         Place::RefreshPolicy,
-        &["insert", "replace", "load", "load replaces", "guard", "compute", "load in a load"],
+        &[
+            "insert",
+            "replace",
+            "load",
+            "load replaces",
+            "load if",
+            "guard",
+            "compute",
+            "load in a load",
+        ],
     ),
 ];
 
@@ -169,7 +195,8 @@ fn panics(place: Place, nth: u32, (name, operation): Operation, brings: Brings) 
     let stats = subject.cache.stats();
     let planned = u64::from(brings == Brings::Error);
     // After a reload, or its failure, the same call may go on to a load.
-    let of_several = ["loading get", "get_many", "get_within", "load replaces", "load in a load"];
+    let of_several =
+        ["loading get", "get_many", "get_within", "load replaces", "load if", "load in a load"];
     let is_several = of_several.contains(&name);
     match (&result, tripped) {
         (Err(panic), _) => {
@@ -183,7 +210,7 @@ fn panics(place: Place, nth: u32, (name, operation): Operation, brings: Brings) 
         (Ok(()), true) => {
             assert!(stats.reload_failures >= 1, "{name}: a panic that nobody has seen");
             let failure = loading.last_failure(&Name(THERE));
-            let is_noted = failure.is_some_and(|failure| failure.error().is_none());
+            let is_noted = failure.is_some_and(|failure| failure.error.is_none());
             let is_kept = subject.serial_of(THERE) == before.0;
             assert!(is_several || (is_noted && is_kept), "{name}: the old value is gone");
         }

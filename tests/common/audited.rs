@@ -73,7 +73,7 @@ impl<K, V, E, S> Deref for LoadingAudited<K, V, E, S> {
 impl<K, V, E, S> Drop for LoadingAudited<K, V, E, S> {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            self.0.audit();
+            self.0.cache().audit();
         }
     }
 }
@@ -99,7 +99,7 @@ impl<K, V, E, S> Deref for TasksLoadingAudited<K, V, E, S> {
 impl<K, V, E, S> Drop for TasksLoadingAudited<K, V, E, S> {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            self.0.sync().audit();
+            self.0.cache().sync().audit();
         }
     }
 }

@@ -6,8 +6,9 @@ use super::fuse::{MISSING, Place};
 
 /// The inner operations that wait for a load of the key, and those that wait for a computation
 /// only.
-pub const JOIN: [&str; 8] = [
+pub const JOIN: [&str; 9] = [
     "load",
+    "load if",
     "load fails",
     "load nothing",
     "load many",
@@ -16,7 +17,7 @@ pub const JOIN: [&str; 8] = [
     "replace",
     "upsert",
 ];
-pub const WRITE: [&str; 9] = [
+pub const WRITE: [&str; 8] = [
     "insert",
     "insert_many",
     "remove",
@@ -25,7 +26,6 @@ pub const WRITE: [&str; 9] = [
     "set_ttl",
     "retain",
     "invalidate some",
-    "drain",
 ];
 
 /// Whether that is what is documented not to work: what waits for the key that it is itself working
@@ -33,7 +33,9 @@ pub const WRITE: [&str; 9] = [
 pub fn is_refused(place: Place, outer: &str, inner: &str) -> bool {
     let asked = [Place::Weigher, Place::Create, Place::Update, Place::Read, Place::Condition];
     let writes = JOIN.contains(&inner) || WRITE.contains(&inner);
-    let answers = asked.contains(&place) && writes;
+    // The condition of a read writes what it likes: the read acts on the answer by returning only.
+    let is_of_a_read = outer == "get if" && place == Place::Condition;
+    let answers = asked.contains(&place) && writes && !is_of_a_read;
     // They judge other keys, too.
     let judges = ["retain", "invalidate some"].contains(&outer) && place == Place::Condition;
     let judged = judges && !["get", "get_many"].contains(&inner);

@@ -7,9 +7,7 @@
 use crate::common::audited::{Audited, LoadingAudited, audited, loading_audited};
 use crate::common::crowd::{counted, draw, seed};
 use crate::common::effort::scale;
-use cortado::{
-    Cache, Clock, GuardResult, Job, Loaded, Loader, ManualClock, Op, Reloaded, RemovalCause,
-};
+use cortado::{Cache, Clock, Job, Loaded, Loader, ManualClock, Op, Reloaded, RemovalCause};
 use std::collections::{HashMap, HashSet};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -104,7 +102,7 @@ impl Deref for Subject {
     fn deref(&self) -> &Cache<u64, Tagged> {
         match self {
             Self::Plain(cache) => cache,
-            Self::Refreshing(cache) => cache,
+            Self::Refreshing(cache) => cache.cache(),
         }
     }
 }
@@ -224,7 +222,8 @@ fn step(bench: &Bench, random: u64, loaded: &mut Vec<u64>) {
             Err(value) => loaded.push(value.tag),
         },
         88 => {
-            for entry in cache.drain().take((random >> 32) as usize % 4) {
+            let taken = cache.entries().filter_map(|entry| cache.remove_entry(entry.key()));
+            for entry in taken.take((random >> 32) as usize % 4) {
                 assert_eq!(*entry.key(), entry.key);
             }
         }
@@ -274,15 +273,18 @@ fn load(bench: &Bench, (key, ttl): (u64, Duration), random: u64, loaded: &mut Ve
             assert!(pairs.into_iter().all(|(it, key)| it.as_ref().is_none_or(|it| it.key == key)));
         }
         _ => {
-            let GuardResult::Guard(guard) = cache.get_value_or_guard(&key, None) else { return };
+            let Err(guard) = cache.get_value_or_guard(&key) else { return };
             match random >> 40 & 7 {
                 0 => return,
                 1 => cache.invalidate(&key),
                 2 => cache.insert(key, Tagged::new(register, key)),
                 _ => {}
             }
-            let entry =
-                if makes { guard.insert(made(key)) } else { guard.insert_with_ttl(made(key), ttl) };
+            let entry = if makes {
+                guard.insert(made(key))
+            } else {
+                guard.insert(Loaded::with_ttl(made(key), ttl))
+            };
             assert_eq!((entry.key(), entry.key), (&key, key));
         }
     }

@@ -117,7 +117,7 @@ fn an_entry_that_is_replaced_has_no_end_if_it_had_none() {
                 .refresh_after_write(Duration::from_secs(3600))
                 .record_stats(counts)
                 .max_capacity(100)
-                .build_with_loader(|key: &u64| Ok::<_, ()>(Loaded::new(*key))),
+                .build_with_loader(|key: u64| Ok::<_, ()>(Loaded::new(key))),
         );
         cache.insert(1, 0);
         std::thread::scope(|scope| {

@@ -46,7 +46,7 @@ fn insert_vs_remove() {
                 Box::new(move || inserts.insert(1, ledger.value(1))),
                 Box::new(move || {
                     drop(other.remove_entry(&1));
-                    other.run_pending_tasks_within(8);
+                    other.run_pending_tasks_up_to(8);
                 }),
             ],
         );
@@ -109,7 +109,7 @@ fn replace_vs_shorten() {
             || assert!(cache.set_ttl(&1, 10 * SECOND)),
             [Box::new(move || {
                 other.insert_with_ttl(1, ledger.value(2), 20 * SECOND);
-                other.run_pending_tasks_within(8);
+                other.run_pending_tasks_up_to(8);
             })],
         );
         finish(&cache);
@@ -137,7 +137,7 @@ fn extend_vs_expire() {
             || read = cache.get_entry(&1),
             [Box::new(move || {
                 ledger.set_seconds(120);
-                other.run_pending_tasks_within(8);
+                other.run_pending_tasks_up_to(8);
             })],
         );
         let end = read.as_ref().map(|entry| entry.age() + entry.expires_in().unwrap());
@@ -357,7 +357,7 @@ fn sweep_vs_clearing_and_insert() {
                 cache.invalidate_all();
                 cache.insert(1, ledger.value(3));
             },
-            [Box::new(move || _ = other.run_pending_tasks_within(4))],
+            [Box::new(move || _ = other.run_pending_tasks_up_to(4))],
         );
         assert!(cache.peek(&1).is_some_and(|entry| entry.number() == 3), "swept");
         finish(&cache);
@@ -407,7 +407,7 @@ fn write_vs_pass() {
         let cache: Store = ledger.listening_builder().build_with_hasher(Plain);
         let other = cache.clone();
         race(
-            || _ = cache.run_pending_tasks_within(8),
+            || _ = cache.run_pending_tasks_up_to(8),
             [Box::new(move || other.insert_with_ttl(1, ledger.value(1), SECOND))],
         );
         // Only reads come after them.

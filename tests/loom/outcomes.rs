@@ -10,8 +10,8 @@
 //! `LOOM_ENGINE_PREEMPTIONS` is the bound on preemptions, as in [`engine`](super::engine).
 
 use crate::support::engine_world::{Ledger, Plain, Store, finish, model, race};
+use cortado::LoadGuard;
 use cortado::internals::sync::{set_thread_stripe, thread};
-use cortado::{GuardResult, LoadGuard};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
@@ -122,8 +122,8 @@ fn an_absence_meets_a_load_of_a_value() {
 }
 
 fn guard(cache: &Store) -> Guard {
-    match cache.get_value_or_guard(&1, None) {
-        GuardResult::Guard(guard) => guard,
+    match cache.get_value_or_guard(&1) {
+        Err(guard) => guard,
         _ => panic!("the key has no value"),
     }
 }

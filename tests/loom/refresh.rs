@@ -131,7 +131,7 @@ fn reload_vs_expiry() {
         let ledger = world.ledger;
         let last = world.race(move |cache| {
             ledger.set_seconds(110);
-            cache.run_pending_tasks_within(8);
+            cache.run_pending_tasks_up_to(8);
         });
         let (asked, reloads) = (world.asked.load(Relaxed), world.cache.stats().reloads);
         if (asked, reloads) == (1, 1) {

@@ -26,7 +26,7 @@ fn operations() -> u64 {
 
 /// Has all that died given up, however long the readers of other tests hold it back.
 fn reclaim<K: Hash + Eq, V>(cache: &Cache<K, V>) {
-    while cache.run_pending_tasks_within(64).reclamations > 0 {
+    while cache.run_pending_tasks_up_to(64).reclamations > 0 {
         std::thread::yield_now();
     }
 }
@@ -263,7 +263,7 @@ fn a_value_that_a_panic_keeps_from_its_reader_is_dropped_at_most_once() {
         drop(removed);
         reclaim(&of_listener.lock().unwrap().clone().unwrap());
     });
-    let cache = loading_audited(builder.build_with_loader(move |_: &u32| {
+    let cache = loading_audited(builder.build_with_loader(move |_: u32| {
         Ok::<_, ()>(Loaded::new(Counted(made.fetch_add(1, SeqCst), Arc::clone(&counts))))
     }));
     *itself.lock().unwrap() = Some(cache.cache().clone());
@@ -376,7 +376,7 @@ fn an_entry_that_a_loader_has_made_is_dropped_at_most_once_if_a_key_panics() {
     must_end(|| {
         let alive = Arc::new(AtomicUsize::new(0));
         let made = Arc::clone(&alive);
-        let load = move |_: &Name| Ok::<_, ()>(Loaded::new(Counted::new(5, &made)));
+        let load = move |_: Name| Ok::<_, ()>(Loaded::new(Counted::new(5, &made)));
         for drops in 0..3 {
             let cache = loading_audited(Cache::builder().build_with_loader(load.clone()));
             LEFT.set(Some(drops));

@@ -29,7 +29,7 @@ fn swell(cache: &Cache<u64, String>, round: u64) {
 /// Runs the maintenance until nothing is held back.
 fn settle(cache: &Cache<u64, String>) {
     let begun = Instant::now();
-    while cache.run_pending_tasks_within(10_000).reclamations > 0 {
+    while cache.run_pending_tasks_up_to(10_000).reclamations > 0 {
         assert!(begun.elapsed() < crate::common::HANG, "held back for ever");
         std::thread::yield_now();
     }
@@ -70,7 +70,7 @@ fn a_request_gives_back_what_it_has_expired() {
     let begun = Instant::now();
     cache.run_pending_tasks();
     // Another test's guard may have held it back.
-    while cache.run_pending_tasks_within(1).reclamations > 0 {
+    while cache.run_pending_tasks_up_to(1).reclamations > 0 {
         assert!(begun.elapsed() < crate::common::HANG, "held back for ever");
         std::thread::yield_now();
         cache.run_pending_tasks();
@@ -112,7 +112,7 @@ fn stays<const N: usize>() -> usize {
     cache.invalidate_all();
     let begun = Instant::now();
     // Another test's guard may have held it back.
-    while cache.run_pending_tasks_within(1000).reclamations > 0 {
+    while cache.run_pending_tasks_up_to(1000).reclamations > 0 {
         assert!(begun.elapsed() < crate::common::HANG, "held back for ever");
         std::thread::yield_now();
     }

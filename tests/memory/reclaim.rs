@@ -255,14 +255,14 @@ fn a_view_keeps_what_it_has_shown() {
     let cache = audited(Cache::builder().build());
     cache.insert(alive.key(1), alive.token());
     let view = cache.pin();
-    let (key, value) = view.get_key_value(&By(1)).unwrap();
+    let value = view.get(&By(1)).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| {
             cache.invalidate(&By(1));
             (0..20).for_each(|_| cache.run_pending_tasks());
         });
     });
-    assert_eq!((key.number, value.0.count()), (1, 2));
+    assert_eq!(value.0.count(), 2);
     drop(view);
     alive.falls_to(0, || cache.run_pending_tasks());
 }

@@ -61,7 +61,7 @@ fn as_many_run_at_once_as_there_are_places_and_listeners_are_told_meanwhile() {
             loading_audited(builder.build_with_loader(Upstream(Arc::clone(&blocks))))
         });
         for cache in &caches {
-            cache.insert_many((0..PLACES).map(|key| (key, 0)));
+            cache.cache().insert_many((0..PLACES).map(|key| (key, 0)));
         }
         hand.advance(SECOND);
         for cache in &caches {
@@ -70,7 +70,7 @@ fn as_many_run_at_once_as_there_are_places_and_listeners_are_told_meanwhile() {
         }
         eventually("all places are taken", || blocks.running.load(SeqCst) == PLACES);
         // Nobody but the scheduler has it delivered, and a worker does.
-        caches[0].insert_with_ttl(PLACES, 0, SECOND / 2);
+        caches[0].cache().insert_with_ttl(PLACES, 0, SECOND / 2);
         hand.advance(SECOND);
         eventually("a listener is told", || told.load(SeqCst) > 0);
         assert_eq!(blocks.most.load(SeqCst), PLACES);
@@ -99,10 +99,10 @@ fn the_scheduler_hands_on_what_is_left_where_none_may_begin() {
                 let builder = Cache::builder().refresh_after_write(Duration::ZERO);
                 let builder = builder.scheduler(true).eviction_listener(listener);
                 loading_audited(
-                    builder.build_with_loader(|key: &usize| Ok::<_, ()>(Loaded::new(*key))),
+                    builder.build_with_loader(|key: usize| Ok::<_, ()>(Loaded::new(key))),
                 )
             });
-            cache.insert_many([(1, 0), (2, 0)]);
+            cache.cache().insert_many([(1, 0), (2, 0)]);
             // The scheduler comes to rest.
             std::thread::sleep(SECOND / 5);
             if under_view {

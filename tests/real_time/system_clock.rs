@@ -3,7 +3,7 @@
 //! break it.
 
 use crate::common::audited::audited;
-use cortado::{Cache, Clock, Op};
+use cortado::{Cache, Clock, Loaded, Op};
 use std::time::{Duration, Instant};
 
 /// What the documentation trusts the kernel's coarse clock not to lag by.
@@ -51,7 +51,7 @@ fn short_lifetimes_that_computations_give_are_exact() {
     let cache = audited(Cache::builder().ttl_on_write(move |_, _| Some(hour)).build());
     for ttl in [Duration::from_millis(50), Duration::from_secs(1)] {
         check(&cache, ttl, Duration::ZERO, |key| {
-            cache.entry(key).and_compute_with(|_| Op::PutWithTtl(0, ttl));
+            cache.entry(key).and_compute_with(|_| Op::PutLoaded(Loaded::with_ttl(0, ttl)));
         });
     }
 }

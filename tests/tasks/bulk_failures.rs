@@ -35,7 +35,7 @@ fn a_key_that_fails_takes_no_other_along() {
         let cache = tasks_loading_audited(
             Cache::builder().executor(|job: cortado::Job| job()).build_with_loader(loader),
         );
-        let mut many = Task::waiting(cache.get_many([1, 2, 99, 98, 3, 99]));
+        let mut many = Task::waiting(cache.get_many(&[1, 2, 99, 98, 3, 99]));
         let mut waiters = [1, 99, 98, 3].map(|key| {
             let cache = &cache;
             Task::waiting(async move { cache.get(&key).await })
@@ -46,7 +46,10 @@ fn a_key_that_fails_takes_no_other_along() {
         waiters.iter_mut().for_each(Task::run);
         let got = waiters.map(Task::result);
         assert_eq!(got, [Ok(10), failed("no 99"), failed("no 98"), Ok(30)]);
-        assert_eq!(cache.sync().get_many(&[1, 2, 3, 99]), [Some(10), Some(20), Some(30), None]);
+        assert_eq!(
+            cache.cache().sync().get_many(&[1, 2, 3, 99]),
+            [Some(10), Some(20), Some(30), None]
+        );
         assert_eq!(calls.load(SeqCst), 5, "each key once");
     });
 }
@@ -97,7 +100,7 @@ fn who_waits_for_a_key_without_an_answer_loads_it() {
         let cache = &tasks_loading_audited(
             Cache::builder().executor(|job: cortado::Job| job()).build_with_loader(loader),
         );
-        let mut many = Task::waiting(cache.get_many([50, 1, 99, 51]));
+        let mut many = Task::waiting(cache.get_many(&[50, 1, 99, 51]));
         let mut waiters =
             [1, 50, 99].map(|key| Task::waiting(async move { cache.get(&key).await }));
         let tasks = cache.cache();
@@ -109,7 +112,7 @@ fn who_waits_for_a_key_without_an_answer_loads_it() {
         optional.run();
         assert_eq!(waiters.map(Task::result), [Ok(10), Ok(500), failed("no 99")]);
         assert_eq!(optional.result(), Some(5));
-        assert_eq!(Task::new(cache.get_many([52, 2])).end(), Ok(vec![None, Some(20)]));
+        assert_eq!(Task::new(cache.get_many(&[52, 2])).end(), Ok(vec![None, Some(20)]));
     });
 }
 
@@ -124,11 +127,11 @@ fn the_error_of_the_first_key_is_returned_without_a_wait_for_later_ones() {
         );
         let tasks = cache.cache();
         let later = Task::waiting(tasks.get_with(2, pending()));
-        assert_eq!(at_once(cache.get_many([1, 99, 2])), Err(Arc::new("no 99".to_owned())));
-        assert_eq!(at_once(cache.get_many([98, 99, 2])), Err(Arc::new("no 98".to_owned())));
+        assert_eq!(at_once(cache.get_many(&[1, 99, 2])), Err(Arc::new("no 99".to_owned())));
+        assert_eq!(at_once(cache.get_many(&[98, 99, 2])), Err(Arc::new("no 98".to_owned())));
         drop(later);
         let earlier = Task::waiting(tasks.get_with(90, pending()));
-        let mut many = Task::waiting(cache.get_many([90, 99, 3]));
+        let mut many = Task::waiting(cache.get_many(&[90, 99, 3]));
         assert_eq!(at_once(tasks.get(&3)), Some(30));
         drop(earlier);
         many.run();

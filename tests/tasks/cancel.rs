@@ -117,7 +117,7 @@ fn a_dropped_computation_leaves_the_entry_as_it_was() {
                 .build(),
         );
         at_once(cache.insert_with_ttl(1, 10, Duration::from_secs(600)));
-        let before = cache.peek(&1).unwrap();
+        let before = cache.sync().peek(&1).unwrap();
         for polls in 1..3 {
             // The closure has run, and the future has the entry.
             let mut task = Task::new(cache.entry(1).and_compute_with(|entry| async move {
@@ -126,7 +126,7 @@ fn a_dropped_computation_leaves_the_entry_as_it_was() {
             }));
             (0..polls).for_each(|_| assert!(!task.poll()));
             drop(task);
-            let after = cache.peek(&1).unwrap();
+            let after = cache.sync().peek(&1).unwrap();
             assert!(std::ptr::eq(before.value(), after.value()), "another node");
         }
         cache.sync().run_pending_tasks();
@@ -145,7 +145,7 @@ fn an_operation_on_many_keys_stops_between_two_of_them() {
         let owner = Task::waiting(cache.entry(4).and_compute_with(|_| pending()));
         let insert = Task::waiting(cache.insert_many((0..8).map(|key| (key, 1))));
         drop(insert);
-        let values: Vec<_> = (0..8).map(|key| *cache.peek(&key).unwrap()).collect();
+        let values: Vec<_> = (0..8).map(|key| *cache.sync().peek(&key).unwrap()).collect();
         assert_eq!(values, [1, 1, 1, 1, 0, 0, 0, 0]);
         drop(Task::waiting(cache.invalidate_many(&[0, 1, 4, 5])));
         let left: Vec<_> = (0..8).filter(|key| cache.contains_key(key)).collect();
@@ -174,7 +174,7 @@ fn a_dropped_retain_has_removed_some_and_owns_nothing() {
         let mut retain = Task::waiting(cache.retain(|key, _| key % 2 == 0));
         drop(owner);
         retain.run();
-        let left: Vec<_> = cache.keys().map(|key| key % 2).collect();
+        let left: Vec<_> = cache.sync().keys().map(|key| key % 2).collect();
         assert_eq!(left, [0; 45]);
     });
 }
@@ -220,7 +220,7 @@ fn what_a_dropped_future_owns_may_use_the_key() {
                 (0..polls).for_each(|_| _ = computation.poll());
                 drop(computation);
             }
-            assert!(cache.peek(&1).is_some_and(|value| *value >= 100));
+            assert!(cache.sync().peek(&1).is_some_and(|value| *value >= 100));
         }
     });
 }

@@ -158,9 +158,9 @@ fn what_a_cancelled_load_has_left_is_told_when_its_future_is_gone() {
             let cache = tasks_audited(Cache::builder().removal_listener(listener).build());
             assert!(there.set(Cache::clone(&cache)).is_ok());
             if is_many {
-                drop(Task::waiting(
-                    cache.get_many_with([KEY], |_| async { (holds().await, []).1 }),
-                ));
+                drop(Task::waiting(cache.get_many_with([KEY], |_| async {
+                    (holds().await, Vec::<(u64, u64)>::new()).1
+                })));
             } else {
                 drop(Task::waiting(cache.get_with(KEY, async { (holds().await, 1).1 })));
             }

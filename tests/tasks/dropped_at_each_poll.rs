@@ -109,7 +109,9 @@ fn operations() -> Vec<(&'static str, Operation, Effect)> {
         row!(replaced, c => c.replace(KEY, OWN)),
         row!(loaded, c => c.get_with(KEY, own(OWN))),
         row!(loaded, c => c.get_with_by_ref(&KEY, own(OWN))),
-        row!(refreshed, c => c.get_with_if(KEY, own(OWN), |value| *value == THERE)),
+        row!(refreshed, c => {
+            c.load_if(&KEY, |_| own(Loaded::new(OWN)), |value, _| *value == THERE)
+        }),
         row!(loaded, c => c.try_get_with(KEY, own(WORKS))),
         row!(same, c => c.try_get_with(KEY, own(FAILS))),
         row!(loaded, c => c.try_get_with_by_ref(&KEY, own(WORKS))),
@@ -187,7 +189,7 @@ impl Bench {
     fn state(&self) -> (Option<u64>, Vec<u64>) {
         self.cache.sync().run_pending_tasks();
         let told = self.told.lock().unwrap().iter().map(|told| told.0).collect();
-        (self.cache.peek(&KEY).map(|entry| *entry), told)
+        (self.cache.sync().peek(&KEY).map(|entry| *entry), told)
     }
 
     fn value(&self) -> Option<u64> {

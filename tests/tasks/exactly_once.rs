@@ -152,7 +152,7 @@ impl Bench {
                 }
                 41..44 => {
                     let odd = |value: &Tagged| value.0.tag % 2 == 1;
-                    drop(cache.get_with_if(key, later, odd).await);
+                    drop(cache.entry(key).or_insert_with_if(later, odd).await);
                 }
                 44..49 => {
                     let put = |_| async { Op::Put(later.await) };

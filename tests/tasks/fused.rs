@@ -162,6 +162,7 @@ pub fn operations() -> Vec<(&'static str, u64, Operation)> {
     vec![
         row!("get", THERE, s => s.tasks.get(&Name(THERE))),
         row!("get_entry", THERE, s => s.tasks.get_entry(&Name(THERE))),
+        row!("get if", THERE, s => s.tasks.get_if(&Name(THERE), |_, _| holds())),
         row!("get missing", MISSING, s => s.tasks.get(&Name(MISSING))),
         row!("get_many", THERE, s => s.tasks.get_many(&[Name(THERE), Name(MISSING)])),
         row!("touch", THERE, s => s.tasks.touch(&Name(THERE))),
@@ -233,6 +234,19 @@ pub fn operations() -> Vec<(&'static str, u64, Operation)> {
             let place = s.tasks.entry(Key(RECENT));
             place.or_insert_with_if(loads(|| s.value()), |_| holds())
         }),
+        row!("load if", RECENT, s => {
+            let load = |old| {
+                drop(old);
+                loads(|| Ok::<_, Value>(Some(Loaded::new(s.value()))))
+            };
+            s.tasks.load_if(&Borrowed(RECENT), load, |_, _| holds())
+        }),
+        row!("load by a guard", MISSING, s => async {
+            match s.tasks.get_value_or_guard(&Borrowed(MISSING)).await {
+                Ok(value) => value,
+                Err(guard) => guard.insert(s.value()).into_value(),
+            }
+        }),
         row!("load replaces what goes", RECENT, s => async {
             let load = loads(|| {
                 s.cache.invalidate(&Name(RECENT));
@@ -262,6 +276,9 @@ pub fn operations() -> Vec<(&'static str, u64, Operation)> {
             s.tasks.entry_by_ref(&Borrowed(THERE)).and_upsert_with(computes(|| s.value()))
         }),
         row!("compute replaces value", THERE, s => s.tasks.replace(Key(THERE), s.value())),
+        row!("compute replaces for a time", THERE, s => {
+            s.tasks.replace_with_ttl(Key(THERE), s.value(), s.timing.other_life())
+        }),
         row!("compute replaces no value", MISSING_TOO, s => {
             s.tasks.replace(Key(MISSING_TOO), s.value())
         }),
@@ -269,7 +286,7 @@ pub fn operations() -> Vec<(&'static str, u64, Operation)> {
             s.advance(70 * SECOND);
             s.tasks.run_pending_tasks().await;
             // Other threads of the process may hold the epoch up for a moment.
-            while s.cache.run_pending_tasks_within(64).reclamations > 0 {
+            while s.cache.run_pending_tasks_up_to(64).reclamations > 0 {
                 std::thread::yield_now();
             }
         }),

@@ -286,7 +286,7 @@ fn a_loop_that_receives_may_read_many() {
     let load = |n: u64| async move { Ok::<_, ()>(Loaded::new(n)) };
     let builder = builder.executor(|job: cortado::Job| job());
     let cache = tasks_loading_audited(builder.build_with_loader(load));
-    let mut removals = cache.removals().unwrap();
+    let mut removals = cache.cache().removals().unwrap();
     for value in 0..5 {
         // Writers that wait, and are dropped: the writes have happened.
         Task::new(cache.insert(1, value)).poll();
@@ -294,7 +294,7 @@ fn a_loop_that_receives_may_read_many() {
     let mut receives = Task::new(async {
         for _ in 0..3 {
             removals.recv().await.unwrap();
-            assert_eq!(cache.get_many([1]).await, Ok(vec![Some(4)]));
+            assert_eq!(cache.get_many(&[1]).await, Ok(vec![Some(4)]));
         }
     });
     receives.run();

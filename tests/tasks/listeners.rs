@@ -78,7 +78,7 @@ fn an_operation_ends_after_its_listener() {
         at_once(cache.insert(1, 1));
         let mut insert = Task::waiting(cache.insert(1, 2));
         // The write itself has happened.
-        assert_eq!(cache.peek(&1).map(|value| *value), Some(2));
+        assert_eq!(cache.sync().peek(&1).map(|value| *value), Some(2));
         assert_eq!(log.values(), []);
         assert!(!insert.poll() && insert.poll());
         block_on(cache.remove(&1));
@@ -393,7 +393,7 @@ fn a_write_of_a_listener_is_not_held_back() {
         beginning.recv().unwrap();
         // It polls the listener, whose write leaves a notice behind the one that is being told.
         at_once(cache.get(&5));
-        assert_eq!(cache.peek(&9).map(|value| *value), Some(1));
+        assert_eq!(cache.sync().peek(&9).map(|value| *value), Some(1));
         drop(go);
         thread.join().unwrap();
         common_kept(cache.clone());

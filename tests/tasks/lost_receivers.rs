@@ -68,7 +68,7 @@ fn a_receiver_may_be_taken_again_when_the_first_is_dropped() {
         // The limit holds again.
         at_once(cache.insert(1, 7));
         let waiting = Task::waiting(cache.insert(1, 8));
-        assert_eq!((removals.len(), removals.try_recv().map(|it| *it.value())), (2, Some(6)));
+        assert_eq!((removals.waiting(), removals.try_recv().map(|it| *it.value())), (2, Some(6)));
         waiting.end();
         drop(removals);
     });
@@ -97,7 +97,7 @@ fn the_end_of_a_receiver_leaves_the_next_one_the_rest() {
         assert!(last.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         drop(first);
         let mut second = takes.1.lock().unwrap().take().expect("the writer has got room");
-        assert_eq!((second.len(), cache.stats().discarded_notifications), (5, 5));
+        assert_eq!((second.waiting(), cache.stats().discarded_notifications), (5, 5));
         assert_eq!(second.try_recv().map(|removed| *removed.value()), Some(5));
         waiting.into_iter().for_each(Task::end);
         assert!(last.as_mut().poll(&mut Context::from_waker(&waker)).is_ready());
@@ -127,7 +127,7 @@ fn the_end_of_a_receiver_is_not_the_end_of_the_removals() {
         }
         cache.sync().close();
         // No reader of another cache holds up the drop then: the notices have the last counts.
-        while cache.sync().run_pending_tasks_within(64).reclamations > 0 {
+        while cache.sync().run_pending_tasks_up_to(64).reclamations > 0 {
             thread::yield_now();
         }
         thread::scope(|scope| {
@@ -162,6 +162,6 @@ fn after_the_end_no_writer_waits_for_the_receiver() {
         writes.join().unwrap();
         cache.sync().insert(3, 0);
         at_once(cache.invalidate(&4));
-        assert!(removals.len() > 1, "more wait than the limit allows");
+        assert!(removals.waiting() > 1, "more wait than the limit allows");
     });
 }

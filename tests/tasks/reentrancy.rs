@@ -9,7 +9,7 @@ use crate::common::refusals::{JOIN, is_refused, must_be_refused};
 use crate::common::watched;
 use crate::fused::{Course, Fused, Operation, Others, operations, run};
 use crate::hand::Task;
-use cortado::{GuardResult, Op};
+use cortado::{Loaded, Op};
 use std::cell::Cell;
 use std::future::{Future, ready};
 use std::sync::atomic::Ordering::SeqCst;
@@ -29,14 +29,13 @@ fn end<T>(operation: impl Future<Output = T> + Send) {
     Task::new(operation).end();
 }
 
-const INNER: [Inner; 37] = [
+const INNER: [Inner; 39] = [
     // Of threads.
     ("get", |s, key| drop(s.cache.get(&Name(key)))),
     ("insert", |s, key| s.insert(key)),
     ("remove", |s, key| drop(s.cache.remove(&Name(key)))),
     ("invalidate_all", |s, _| s.cache.invalidate_all()),
     ("retain", |s, _| s.cache.retain(|_, _| false)),
-    ("drain", |s, _| s.cache.drain().for_each(drop)),
     ("run_pending_tasks", |s, _| s.cache.run_pending_tasks()),
     ("load", |s, key| drop(s.cache.get_with(Key(key), || s.value()))),
     ("load other", |s, _| drop(s.cache.get_with(Key(OTHER_MISSING), || s.value()))),
@@ -45,17 +44,26 @@ const INNER: [Inner; 37] = [
             keys.iter().map(|key| (Key(key.0), s.value())).collect::<Vec<_>>()
         }));
     }),
-    ("load by a guard", |s, key| {
-        match s.cache.get_value_or_guard(&Borrowed(key), Some(Duration::ZERO)) {
-            GuardResult::Guard(guard) => drop(guard.insert(s.value())),
-            GuardResult::Value(value) => assert!(value.serial > 0),
-            GuardResult::Timeout => panic!("nobody loads it"),
-        }
+    ("load by a guard", |s, key| match s.cache.get_value_or_guard(&Borrowed(key)) {
+        Err(guard) => drop(guard.insert(s.value())),
+        Ok(value) => assert!(value.serial > 0),
     }),
     ("upsert", |s, key| drop(s.cache.entry(Key(key)).and_upsert_with(|_| s.value()))),
     ("policy", |s, _| assert!(s.cache.policy().max_capacity().is_some())),
     // Of tasks.
     ("get", |s, key| end(s.tasks.get(&Name(key)))),
+    ("get if", |s, key| end(s.tasks.get_if(&Name(key), |_, _| true))),
+    ("load if", |s, key| {
+        let load = |_| ready(Loaded::new(s.value()));
+        end(s.tasks.load_if(&Borrowed(key), load, |_, _| true));
+    }),
+    ("load by a guard", |s, key| {
+        end(async {
+            if let Err(guard) = s.tasks.get_value_or_guard(&Borrowed(key)).await {
+                guard.insert(s.value());
+            }
+        });
+    }),
     ("load many", |s, key| {
         end(s.tasks.get_many_with([Key(OTHER_MISSING), Key(key)], |keys| {
             ready(keys.iter().map(|key| (Key(key.0), s.value())).collect::<Vec<_>>())

@@ -5,7 +5,7 @@ use crate::common::must_end;
 use crate::hand::pends;
 use async_executor::Executor;
 use cortado::future::{Cache, FutureExt};
-use cortado::{CompResult, Loaded, Op};
+use cortado::{CompResult, Entry, Loaded, Op};
 use pollster::block_on;
 use std::future::ready;
 use std::sync::Arc;
@@ -71,10 +71,18 @@ async fn writes(c: &Cache<String, u64>) {
     c.invalidate_all();
 }
 
+#[expect(deprecated, reason = "a name of moka's")]
 async fn loads(c: &Cache<String, u64>) {
     assert_eq!(c.get_with(key(1), later(1)).await, 1);
     assert_eq!(c.get_with_by_ref("key 2", later(2)).await, 2);
     assert_eq!(c.get_with_if(key(1), later(3), |value| *value == 1).await, 3);
+    let next = |old: Option<Entry<String, u64>>| async move {
+        let old = old.map_or(0, |old| *old);
+        Ok::<_, u8>(Some(Loaded::new(later(old + 1).await)))
+    };
+    assert_eq!(c.load_if("key 1", next, |value, _| *value == 3).await, Ok(Some(4)));
+    assert_eq!(c.get_if("key 1", |value, _| *value == 3).await, None);
+    assert!(matches!(c.get_value_or_guard("key 1").await, Ok(4)));
     assert_eq!(c.try_get_with(key(3), later(Err::<u64, u8>(1))).await, Err(Arc::new(1)));
     assert_eq!(c.try_get_with_by_ref("key 3", later(Ok::<u64, u8>(3))).await, Ok(3));
     assert_eq!(c.optionally_get_with(key(4), later(None)).await, None);
@@ -161,6 +169,7 @@ macro_rules! sizes {
 }
 
 #[test]
+#[expect(deprecated, reason = "a name of moka's")]
 fn futures_are_small_and_may_be_sent() {
     let c = &*tasks_audited::<u64, u64, _>(Cache::new(10));
     let reads = sizes![c.get(&1), c.get_entry(&1), c.touch(&1), c.run_pending_tasks(), c.close()];
@@ -181,6 +190,9 @@ fn futures_are_small_and_may_be_sent() {
         c.get_with(1, ready(1)),
         c.get_with_by_ref(&1, ready(1)),
         c.get_with_if(1, ready(1), |_| true),
+        c.load_if(&1, |_| ready(Loaded::new(1)), |_, _| true),
+        c.get_if(&1, |_, _| true),
+        c.get_value_or_guard(&1),
         c.try_get_with(1, ready(Ok::<u64, u8>(1))),
         c.optionally_get_with(1, ready(Some(1))),
         c.load(1, ready(Loaded::new(1))),
@@ -214,7 +226,7 @@ fn futures_do_not_multiply_the_users() {
     let all = sizes![
         c.get_with(1, large()),
         c.get_with_by_ref(&1, large()),
-        c.get_with_if(1, large(), |_| true),
+        c.load_if(&1, |_| async { Loaded::new(large().await) }, |_, _| true),
         c.try_get_with(1, async { Ok::<_, u8>(large().await) }),
         c.optionally_get_with(1, async { Some(large().await) }),
         c.load(1, async { Loaded::new(large().await) }),
@@ -257,7 +269,7 @@ fn futures_that_hold_operations_may_be_sent() {
                 let _ = loading.get(&1).await;
                 let _ = loading.get_entry(&1).await;
                 let _ = loading.reload(&1).await;
-                let _ = loading.get_many([1]).await;
+                let _ = loading.get_many(&[1]).await;
                 let _ = loading.get_within(&1, ready(())).await;
             });
         })* };

@@ -195,7 +195,7 @@ fn a_value_is_shared_by_loads_of_all_kinds() {
         let optional = Task::waiting(cache.optionally_get_with(1, own()));
         let fallible = Task::waiting(cache.try_get_with::<_, String>(1, own()));
         let entry = Task::waiting(cache.entry_by_ref(&1).or_insert_with(own()));
-        let refresh = Task::waiting(cache.get_with_if(1, own(), |_| true));
+        let refresh = Task::waiting(cache.entry(1).or_insert_with_if(own(), |_| true));
         // A computation waits too, and finds nothing: a lifetime of zero is not kept.
         let update = Task::waiting(
             cache
@@ -205,7 +205,7 @@ fn a_value_is_shared_by_loads_of_all_kinds() {
         gate.open();
         assert_eq!((leader.end(), plain.end(), by_ref.end()), (5, 5, 5));
         assert_eq!((optional.end(), fallible.end(), *entry.end()), (Some(5), Ok(5), 5));
-        assert_eq!((refresh.end(), *update.end()), (5, 100));
+        assert_eq!((*refresh.end(), *update.end()), (5, 100));
     });
 }
 

@@ -281,7 +281,7 @@ impl Loading {
         *upstream.permit.lock().unwrap() = Some(Permit::new(move || {
             let ask = move || {
                 let ask = async |_: &Cache<u64, u64>| (**other).reload(&1).await;
-                other.sync().within(Duration::ZERO, ask)
+                other.cache().sync().within(Duration::ZERO, ask)
             };
             told.lock().unwrap().push(std::thread::spawn(ask).join().unwrap());
         }));

@@ -6,7 +6,7 @@ use crate::common::audited::{TasksAudited, tasks_audited};
 use crate::common::{must_end, panic_of};
 use crate::hand::{Boxed, Gate, Task, at_once};
 use cortado::future::Cache;
-use cortado::{Expiration, GuardResult, Op, TimedOut};
+use cortado::{Expiration, Op, TimedOut};
 use std::future::{Future, pending};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -89,7 +89,7 @@ fn a_limit_ends_every_wait_of_a_thread() {
                 assert_eq!(waited, Err(TimedOut), "{name}");
                 let value = cache.sync().peek(&1).map(|entry| *entry);
                 assert_eq!(value, (!by_load).then_some(1), "{name} has happened");
-                assert_eq!(cache.expires_in(&1) == Expiration::Never, !by_load, "{name}");
+                assert_eq!(cache.sync().expires_in(&1) == Expiration::Never, !by_load, "{name}");
                 gate.open();
                 owner.run();
                 drop(owner);
@@ -150,15 +150,19 @@ fn bulk_loads_and_guards_have_limits() {
         let threads = cache.sync();
         for limit in [NOW, SOON] {
             let load = |keys: &[&u64]| keys.iter().map(|&&key| (key, key)).collect::<Vec<_>>();
-            assert_eq!(threads.get_many_within(limit, [1, 2], load), Err(TimedOut));
+            let many = threads.within(limit, async |cache| {
+                cache.get_many_with([1, 2], |keys: &[&u64]| std::future::ready(load(keys))).await
+            });
+            assert_eq!(many, Err(TimedOut));
             assert_eq!(threads.get(&2), Some(2), "the own loads have ended");
-            let guard = threads.get_value_or_guard(&1, Some(limit));
-            assert!(matches!(guard, GuardResult::Timeout));
+            let guard =
+                threads.within(limit, async |cache| cache.get_value_or_guard(&1).await.map(drop));
+            assert!(matches!(guard, Err(TimedOut)));
         }
         gate.open();
         owner.run();
         let unasked = |_: &[&u64]| -> Vec<(u64, u64)> { unreachable!("both are there") };
-        assert_eq!(threads.get_many_within(NOW, [1, 2], unasked), Ok(vec![Some(1), Some(2)]));
+        assert_eq!(threads.get_many_with([1, 2], unasked), [Some(1), Some(2)]);
         drop(owner);
     });
 }

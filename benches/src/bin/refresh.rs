@@ -52,7 +52,7 @@ fn subject(
     configure: impl FnOnce(Builder<u64, Document>) -> Builder<u64, Document>,
 ) -> Subject {
     let cache = configure(builder(entries))
-        .build_with_loader(|key: &u64| Ok::<_, Infallible>(Loaded::new(document(*key))));
+        .build_with_loader(|key: u64| Ok::<_, Infallible>(Loaded::new(document(key))));
     (1..=entries).for_each(|key| cache.insert(key, document(key)));
     cache.run_pending_tasks();
     cache
@@ -92,7 +92,7 @@ const CASES: [(&str, Case); 7] = [
     }),
     ("hit on a fresh entry", |entries, keys| {
         let cache = subject(entries, |builder| keeping(builder).refresh_after_write(HOUR / 2));
-        reads(&cache, keys)
+        reads(cache.cache(), keys)
     }),
     ("hit on a stale entry, its reload under way", |entries, keys| {
         let cache = subject(entries, |builder| {
@@ -100,19 +100,19 @@ const CASES: [(&str, Case); 7] = [
         });
         (1..=entries).for_each(|key| drop(cache.cache().get(&key)));
         assert_eq!(cache.stats().reloads_under_way, entries);
-        reads(&cache, keys)
+        reads(cache.cache(), keys)
     }),
     ("hit on a stale entry, no place for its reload", |entries, keys| {
         let cache = subject(entries, |builder| {
             keeping(builder).refresh_after_write(Duration::ZERO).refresh_limit(1)
         });
-        reads(&cache, keys)
+        reads(cache.cache(), keys)
     }),
     ("hit on a stale entry, and its reload at once", |entries, keys| {
         let cache = subject(entries, |builder| {
             builder.refresh_after_write(Duration::ZERO).executor(|job: Job| job())
         });
-        reads(&cache, keys)
+        reads(cache.cache(), keys)
     }),
     ("a reload that a call asks for, at once", |entries, keys| {
         let cache = subject(entries, |builder| builder.executor(|job: Job| job()));

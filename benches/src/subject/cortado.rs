@@ -131,7 +131,7 @@ impl Setup for Refresh {
     }
 
     fn build<K: Key, V: Value>(builder: Builder<K, V>) -> Cache<K, V> {
-        let loader = |_: &K| Err::<Loaded<V>, ()>(());
+        let loader = |_: K| Err::<Loaded<V>, ()>(());
         let loading = builder.try_build_with_loader(loader, ahash::RandomState::new());
         loading.expect("it has a loader").cache().clone()
     }

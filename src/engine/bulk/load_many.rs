@@ -5,17 +5,16 @@ use crate::engine::Engine;
 use crate::engine::flights::{EnteredFlight, Flight, FlightGuard, LoadOutcome};
 use crate::engine::loads::{Begun, LoadTimer, Replaces, land_entry};
 use crate::engine::reentrancy::{FlightToken, Frame, ReentrancyMark};
-use crate::engine::step::block_until;
 use crate::entry::Entry;
 use crate::flight::board::spread;
 use crate::flight::cell::HasCell;
+use crate::key_source::KeySource;
 use crate::loaded::{Absent, Loaded, LoadedMany, NoValue, Reason};
 use crate::pool::OwnedDraft;
 use crate::primitives::{Arc, plain};
 use hashbrown::HashTable;
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hash};
-use std::time::Instant;
 
 /// Clones of the keys' values, in the order of the keys.
 pub type Answers<V> = Vec<Option<V>>;
@@ -133,20 +132,18 @@ pub fn polled<T>(own: &OwnLoads, run: impl FnOnce() -> T) -> T {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
-    /// The keys' values, read or loaded, in the order of the keys. `None` if another call's load
-    /// has not ended at `deadline`; the loads of this call have then. `loader` is asked for all
-    /// keys at once that are missing and that no other call is loading. It is asked again for
-    /// those whose other load came to nothing.
+    /// The keys' values, read or loaded, in the order of the keys. `loader` is asked for all keys
+    /// at once that are missing and that no other call is loading. It is asked again for those
+    /// whose other load came to nothing.
     ///
     /// # Errors
     /// If the loader fails for all that it is asked for, or else that of the first key that has
     /// one. Values that the loader has made stay.
     pub fn load_many<E, I>(
         &self,
-        keys: impl IntoIterator<Item = K>,
+        keys: impl IntoIterator<Item: KeySource<K>>,
         mut loader: impl FnMut(&[&K]) -> Result<LoadedMany<I>, E>,
-        deadline: Option<Instant>,
-    ) -> Result<Option<Answers<V>>, plain::Arc<E>>
+    ) -> Result<Answers<V>, plain::Arc<E>>
     where
         V: Clone,
         E: Send + Sync + 'static,
@@ -164,14 +161,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
                 let landed = self.land_round(&mut wanted, own, timer, made, &mut failed);
                 // None was delivered as long as loads of this call were under way.
                 self.after_write();
-                // What the loader was not asked for. A pair that still waits for a computation of
-                // its key at `deadline` is dropped.
-                for (key, made) in landed.into_iter().flatten() {
-                    if let Some(mut insert) = self.begin_insert_made(key, made)
-                        && block_until(deadline, || self.step_insert(&mut insert)).is_some()
-                    {
-                        self.after_write();
-                    }
+                // What the loader was not asked for.
+                for (key, loaded) in landed.into_iter().flatten() {
+                    self.insert_loaded(key, loaded);
                 }
             }
             if let Some(error) = failed.settled(missing.positions()) {
@@ -179,21 +171,22 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
             }
             match other {
                 None => break,
-                Some(other) if other.wait_until(deadline) => {}
-                Some(_) => return Ok(None),
+                Some(other) => {
+                    other.wait_until(None);
+                }
             }
         }
-        Ok(Some(self.answers(wanted)))
+        Ok(self.answers(wanted))
     }
 
     /// Reads a key. A stale value counts as any other.
-    pub fn want(&self, key: K) -> Wanted<K, V>
+    pub fn want(&self, key: impl KeySource<K>) -> Wanted<K, V>
     where
         V: Clone,
     {
-        match self.read_clone(&key) {
+        match self.read_clone(key.borrowed()) {
             Some(value) => Wanted::Hit(value),
-            None => Wanted::Missing(self.draft_for_load(key), None),
+            None => Wanted::Missing(self.draft_for_load(key.into_key()), None),
         }
     }
 
@@ -230,7 +223,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
             let mut replaces = Replaces::none();
             match self.begin_load_of::<Absent>(own.token(), draft, joined, &mut replaces) {
                 Ok(Begun::Ended(loaded)) => *slot = Wanted::Known(loaded.ok()),
-                Ok(Begun::Leading(flight)) => {
+                Ok(Begun::Leading(flight, _)) => {
                     looks_at_all = true;
                     own.0.push(Own { position, flight });
                     mark = mark

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// listener that writes would keep the request for ever.)
 const MOST_GRACES: u32 = 4;
 
-/// What a budgeted [`run_pending_tasks`](crate::Cache::run_pending_tasks_within) left undone.
+/// What a budgeted [`run_pending_tasks`](crate::Cache::run_pending_tasks_up_to) left undone.
 ///
 /// ```
 /// use cortado::{Cache, Clock};
@@ -23,7 +23,7 @@ const MOST_GRACES: u32 = 4;
 /// let cache = Cache::builder().time_to_live(Duration::from_secs(1)).clock(clock).build();
 /// cache.insert_many((0..1_000).map(|n| (n, n)));
 /// hand.advance(Duration::from_secs(5));
-/// let pending = cache.run_pending_tasks_within(100);
+/// let pending = cache.run_pending_tasks_up_to(100);
 /// assert!(pending.expirations && !pending.is_done());
 /// assert_eq!((pending.excess_weight, pending.notifications), (0, 0));
 /// println!("{} entries and tables wait for their memory to be released", pending.reclamations);

@@ -1,11 +1,11 @@
 //! The commit of a loaded value.
 
-use crate::clock::{NEVER, Timestamp};
+use crate::clock::{NEVER, ReadTimes, Timestamp};
 use crate::engine::Engine;
 use crate::engine::flights::{
     Clearance, EnteredFlight, FlightGuard, LoadOutcome, LoadedNode, Obstacle,
 };
-use crate::engine::write::{Answer, Basis, Condition, Put, Readings, Terms, fresh};
+use crate::engine::write::{Answer, Basis, Put, Readings, Terms, fresh};
 use crate::entry::Entry;
 use crate::expiration::Lease;
 use crate::hash::Hash32;
@@ -27,8 +27,13 @@ pub struct OwnedReplaces<K, V, C> {
     read_at: Option<Timestamp>,
 }
 
+/// Whether a load replaces an entry.
+pub type Condition<'a, V> = &'a mut dyn FnMut(&V, ReadTimes) -> bool;
+/// The type of no condition.
+pub type NoLoadCondition<V> = fn(&V, ReadTimes) -> bool;
+
 /// [`OwnedReplaces`] for a step.
-pub type Replaces<'a, K, V> = OwnedReplaces<K, V, Condition<'a, K, V>>;
+pub type Replaces<'a, K, V> = OwnedReplaces<K, V, Condition<'a, V>>;
 
 impl<K, V> Replaces<'_, K, V> {
     pub fn none() -> Self {
@@ -46,6 +51,10 @@ impl<K, V, C> OwnedReplaces<K, V, C> {
         Self { accepted: Some(entry), read_at, ..Self::new(None) }
     }
 
+    pub fn has_condition(&self) -> bool {
+        self.condition.is_some()
+    }
+
     /// Whether they are those of a reload: without a condition, only [`only`](Self::only) accepts
     /// an entry.
     fn is_reload(&self) -> bool {
@@ -59,9 +68,9 @@ impl<K, V, C> OwnedReplaces<K, V, C> {
     /// Runs a step with it.
     pub fn lend<T>(&mut self, step: impl FnOnce(&mut Replaces<'_, K, V>) -> T) -> T
     where
-        C: FnMut(&K, &V) -> bool,
+        C: FnMut(&V, ReadTimes) -> bool,
     {
-        let condition = self.condition.as_mut().map(|condition| condition as Condition<'_, K, V>);
+        let condition = self.condition.as_mut().map(|condition| condition as Condition<'_, V>);
         let (accepted, kept) = (self.accepted.take(), std::mem::take(&mut self.kept));
         let mut lent = Replaces { condition, accepted, kept, read_at: self.read_at };
         let result = step(&mut lent);
@@ -133,7 +142,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         let Some(condition) = &mut replaces.condition else {
             return replaces.is_reload() && seeded("loads-land-overtaken");
         };
-        let holds = self.judge(entry.node(), *condition);
+        let holds = {
+            let node = entry.node();
+            let _mark = self.core.mark_callback(node.meta(), node.id());
+            let times = ReadTimes::new(self.core.ticker.coarse(), node.meta().created());
+            condition(node.value(), times)
+        };
         if holds {
             replaces.kept.extend(replaces.accepted.replace(entry.node().clone()));
         }

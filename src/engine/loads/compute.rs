@@ -1,14 +1,13 @@
 //! Computations: look, decide and act, with the key to themselves.
 
-use crate::clock::nanos;
 use crate::compute::{CompResult, Op};
 use crate::engine::Engine;
 use crate::engine::flights::{FlightGuard, OnLoad};
 use crate::engine::step::{Step, block_on};
 use crate::engine::write::{Basis, Readings};
 use crate::entry::{Entry, Key};
-use crate::expiration::{Lease, Lifetime};
 use crate::hash::Hash32;
+use crate::loaded::Loaded;
 use crate::node::Generation;
 use crate::pool::{Draft, RawHandle};
 use std::hash::{BuildHasher, Hash};
@@ -94,11 +93,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     ) -> CompResult<K, V> {
         let removes = matches!(op, Op::Remove);
         let put = match op {
-            Op::Put(value) => Some((value, Lifetime::Policy)),
-            Op::PutWithTtl(value, ttl) => Some((value, Lifetime::For(nanos(ttl)))),
+            Op::Put(value) => Some(Loaded::new(value)),
+            Op::PutLoaded(loaded) => Some(loaded),
             Op::Nop | Op::Remove => None,
         };
-        let Some((value, lifetime)) = put else {
+        let Some(loaded) = put else {
             if looked.entry.is_none() {
                 return CompResult::StillNone(Key::of_draft(draft.detach()));
             }
@@ -109,8 +108,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
             let entry = looked.entry.take().expect("nobody takes it meanwhile");
             return if removes { CompResult::Removed(entry) } else { CompResult::Unchanged(entry) };
         };
+        let (value, lease) = loaded.into_parts();
         let node = draft.fill(value);
-        let lease = Lease { lifetime, refresh: None };
         let terms = self.terms(&node, lease);
         let fresh;
         (fresh, *asked) = self.put_owning(node, terms, looked.basis, Readings::CoarseFirst);

@@ -1,7 +1,6 @@
 //! Loads: one caller makes the value, and all callers that want it share the outcome.
 
-use super::commit::{Replaces, land_entry};
-use super::source::KeySource;
+use super::commit::{Condition, Replaces, land_entry};
 use crate::engine::Engine;
 use crate::engine::core::Core;
 use crate::engine::flights::{
@@ -9,9 +8,9 @@ use crate::engine::flights::{
 };
 use crate::engine::reentrancy::FlightToken;
 use crate::engine::step::{Step, block_until, is_owned};
-use crate::engine::write::Condition;
 use crate::entry::{Entry, Origin};
 use crate::hash::Hash32;
+use crate::key_source::KeySource;
 use crate::loaded::{Loaded, LoaderResult, Reason};
 use crate::pool::OwnedDraft;
 use crate::primitives::{Arc, seeded};
@@ -48,14 +47,15 @@ impl Drop for LoadTimer<'_> {
     }
 }
 
-/// A call's loader, which is called at most once. It is a trait object, so that the functions that
-/// take it are compiled once, and not for each closure.
-pub type Init<'a, V, N> = &'a mut dyn FnMut() -> Result<Loaded<V>, N>;
+/// A call's loader, which is called at most once, with the entry that its value is to replace. It
+/// is a trait object, so that the functions that take it are compiled once, and not for each
+/// closure.
+pub type Init<'a, K, V, N> = &'a mut dyn FnMut(Option<Entry<K, V>>) -> Result<Loaded<V>, N>;
 
 /// A closure that may be called once, in the form in which it can be lent.
-pub fn once<T>(run: impl FnOnce() -> T) -> impl FnMut() -> T {
+pub fn once<Q, T>(run: impl FnOnce(Q) -> T) -> impl FnMut(Q) -> T {
     let mut run = Some(run);
-    move || run.take().expect("a closure is called once")()
+    move |question| run.take().expect("a closure is called once")(question)
 }
 
 /// The result of [`Engine::begin_load`].
@@ -63,8 +63,8 @@ pub enum Begun<K, V, N> {
     /// The key has an entry; or another call's load made this value, which need not be cached; or
     /// another call's loader made no value, and this call returns the same reason.
     Ended(Result<Entry<K, V>, N>),
-    /// This call makes the value.
-    Leading(FlightGuard),
+    /// This call makes the value. It replaces this entry, which [`Engine::look_again`] finds.
+    Leading(FlightGuard, Option<Entry<K, V>>),
 }
 
 const _: () = is_owned::<OwnedDraft<String, String>>();
@@ -79,17 +79,17 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     pub fn load<R: LoaderResult<V>>(
         &self,
         key: impl KeySource<K>,
-        init: impl FnOnce() -> R,
-        replace_if: Option<Condition<'_, K, V>>,
+        init: impl FnOnce(Option<Entry<K, V>>) -> R,
+        replace_if: Option<Condition<'_, V>>,
     ) -> Result<Entry<K, V>, R::Reason> {
-        self.load_dyn(key, &mut once(|| init().into_result()), replace_if)
+        self.load_dyn(key, &mut once(|old| init(old).into_result()), replace_if)
     }
 
     fn load_dyn<N: Reason>(
         &self,
         key: impl KeySource<K>,
-        init: Init<'_, V, N>,
-        replace_if: Option<Condition<'_, K, V>>,
+        init: Init<'_, K, V, N>,
+        replace_if: Option<Condition<'_, V>>,
     ) -> Result<Entry<K, V>, N> {
         let mut replaces = Replaces::new(replace_if);
         match self.read_for_load(key.borrowed(), &mut replaces) {
@@ -98,17 +98,31 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         }
     }
 
-    /// The key's entry as a read finds it, unless it is to be replaced.
+    /// The key's entry as a read finds it. One that is to be replaced is judged before the read,
+    /// which then is a miss, and leaves no trace in that entry.
     pub fn read_for_load<Q: Equivalent<K> + Hash + ?Sized>(
         &self,
         key: &Q,
         replaces: &mut Replaces<'_, K, V>,
     ) -> Option<Entry<K, V>> {
+        let mut judged = None;
+        if replaces.has_condition() {
+            judged = self.peek_entry(self.hash(key), key);
+            if judged.as_ref().is_some_and(|entry| self.is_replaced(entry, replaces)) {
+                self.count_miss();
+                if self.core.is_maintenance_due(self.core.ticker.coarse()) {
+                    self.after_read();
+                }
+                return None;
+            }
+        }
         let (found, due) = self.read_entry(key);
         if due {
             self.after_read();
         }
-        found.filter(|entry| !self.is_replaced(entry, replaces))
+        let judged = judged.map(|entry| entry.node().id());
+        found
+            .filter(|entry| judged == Some(entry.node().id()) || !self.is_replaced(entry, replaces))
     }
 
     /// [`load`](Self::load) for a caller that has just found the key without an entry.
@@ -131,14 +145,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         init: impl FnOnce() -> R,
         deadline: Option<Instant>,
     ) -> Option<Result<Entry<K, V>, R::Reason>> {
-        let mut init = once(|| init().into_result());
+        let mut init = once(|_| init().into_result());
         self.load_until(deadline, key, &mut init, &mut Replaces::none())
     }
 
     pub fn load_missing<N: Reason>(
         &self,
         key: K,
-        init: Init<'_, V, N>,
+        init: Init<'_, K, V, N>,
         replaces: &mut Replaces<'_, K, V>,
     ) -> Result<Entry<K, V>, N> {
         self.load_until(None, key, init, replaces).expect("there is no deadline")
@@ -148,14 +162,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         &self,
         deadline: Option<Instant>,
         key: K,
-        init: Init<'_, V, N>,
+        init: Init<'_, K, V, N>,
         replaces: &mut Replaces<'_, K, V>,
     ) -> Option<Result<Entry<K, V>, N>> {
         let (draft, mut joined) = (self.draft_for_load(key), None);
         let begin = || self.begin_load::<N>(&draft, &mut joined, replaces);
         Some(match block_until(deadline, begin)? {
             Begun::Ended(loaded) => loaded,
-            Begun::Leading(flight) => self.finish_load(flight, draft, init, replaces),
+            Begun::Leading(flight, _) => self.finish_load(flight, draft, init, replaces),
         })
     }
 
@@ -201,7 +215,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
                 (seen, None) => {
                     let kind = (FlightKind::Load, call);
                     if let Some(flight) = self.core.register(kind, draft.share(), seen) {
-                        return Ok(Begun::Leading(flight));
+                        return Ok(Begun::Leading(flight, None));
                     }
                 }
                 (_, Some(other)) if self.core.dismiss_overtaken(hash, &other, OnLoad::Wait) => {}
@@ -226,16 +240,19 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         &self,
         flight: FlightGuard,
         draft: OwnedDraft<K, V>,
-        init: Init<'_, V, N>,
+        init: Init<'_, K, V, N>,
         replaces: &mut Replaces<'_, K, V>,
     ) -> Result<Entry<K, V>, N> {
         let flight = flight.enter();
-        if let Some(entry) = self.present_for_load(&flight, &draft, replaces) {
-            land_entry(flight, &entry, entry.deadline());
-            return Ok(entry);
-        }
+        let old = match self.judged_entry(&flight, (draft.hash(), draft.key()), replaces) {
+            Some((entry, false)) => {
+                land_entry(flight, &entry, entry.deadline());
+                return Ok(entry);
+            }
+            replaced => replaced.map(|(entry, _)| entry),
+        };
         let timer = LoadTimer::start(&self.core);
-        let made = init();
+        let made = init(old);
         timer.stop(&made);
         self.land_made(draft, made, flight, replaces)
     }
@@ -283,15 +300,19 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         draft: &OwnedDraft<K, V>,
         replaces: &mut Replaces<'_, K, V>,
     ) -> Begun<K, V, N> {
-        let Begun::Leading(flight) = begun else { return begun };
-        let present = {
+        let Begun::Leading(flight, _) = begun else { return begun };
+        let judged = {
             // The comparisons are user code, which may load the key.
             let _mark = flight.mark_poll();
-            self.present_for_load(&flight, draft, replaces)
+            self.judged_entry(&flight, (draft.hash(), draft.key()), replaces)
         };
-        let Some(entry) = present else { return Begun::Leading(flight) };
-        land_entry(flight.enter(), &entry, entry.deadline());
-        Begun::Ended(Ok(entry))
+        match judged {
+            Some((entry, false)) => {
+                land_entry(flight.enter(), &entry, entry.deadline());
+                Begun::Ended(Ok(entry))
+            }
+            replaced => Begun::Leading(flight, replaced.map(|(entry, _)| entry)),
+        }
     }
 
     /// Commits a loaded value and ends its flight.
@@ -344,7 +365,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     }
 
     /// The key's living entry, read without side effects.
-    pub fn peek_entry(&self, hash: Hash32, key: &K) -> Option<Entry<K, V>> {
+    pub fn peek_entry<Q: Equivalent<K> + ?Sized>(
+        &self,
+        hash: Hash32,
+        key: &Q,
+    ) -> Option<Entry<K, V>> {
         let guard = crate::epoch::pin();
         let coarse = self.core.ticker.coarse();
         let node = self.find(&guard, hash, key)?;

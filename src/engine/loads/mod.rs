@@ -4,10 +4,8 @@ mod commit;
 mod compute;
 mod load;
 mod pending;
-mod source;
 mod value;
 
-pub use commit::{OwnedReplaces, Replaces, land_entry};
+pub use commit::{NoLoadCondition, OwnedReplaces, Replaces, land_entry};
 pub use load::{Begun, LoadTimer};
 pub use pending::PendingLoad;
-pub use source::{KeySource, Owned};

@@ -5,7 +5,8 @@ use super::commit::Replaces;
 use super::load::Begun;
 use crate::engine::Engine;
 use crate::engine::flights::FlightGuard;
-use crate::engine::step::block_until;
+use crate::engine::reentrancy::{Frame, ReentrancyMark};
+use crate::engine::step::block_on;
 use crate::entry::Entry;
 use crate::loaded::Loaded;
 use crate::pool::OwnedDraft;
@@ -30,35 +31,49 @@ impl<K, V> PendingLoad<K, V> {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
-    /// The key's entry, read or loaded by another call. Waits for another call's load no longer
-    /// than until `deadline`, and returns `None` then.
+    /// The key's entry, read or loaded by another call.
     ///
     /// # Errors
     /// The load of the key, which is the caller's duty, if there is no entry.
     pub fn value_or_load<Q: ToKey<K> + Hash + ?Sized>(
         &self,
         key: &Q,
-        deadline: Option<Instant>,
-    ) -> Option<Result<Entry<K, V>, PendingLoad<K, V>>> {
+    ) -> Result<Entry<K, V>, PendingLoad<K, V>> {
         let mut replaces = Replaces::none();
         if let Some(entry) = self.read_for_load(key, &mut replaces) {
-            return Some(Ok(entry));
+            return Ok(entry);
         }
+        // Back-pressure comes before the load: its end may be in a task.
+        self.after_write();
         let (draft, mut joined) = (self.draft_for_load(key.to_key()), None);
-        let step = || self.begin_load::<Infallible>(&draft, &mut joined, &mut replaces);
-        let begun = block_until(deadline, step)?;
-        Some(match self.look_again(begun, &draft, &mut replaces) {
-            Begun::Ended(Ok(entry)) => Ok(entry),
-            Begun::Leading(flight) => Err(PendingLoad { flight, draft, started: Instant::now() }),
-        })
+        let begun = block_on(|| self.begin_load(&draft, &mut joined, &mut replaces));
+        self.lead(begun, draft)
     }
 
-    /// Ends the load with its value.
+    /// The load that the caller leads now, or else its outcome.
+    ///
+    /// # Errors
+    /// The load.
+    pub fn lead(
+        &self,
+        begun: Begun<K, V, Infallible>,
+        draft: OwnedDraft<K, V>,
+    ) -> Result<Entry<K, V>, PendingLoad<K, V>> {
+        match self.look_again(begun, &draft, &mut Replaces::none()) {
+            Begun::Ended(Ok(entry)) => Ok(entry),
+            Begun::Leading(flight, _) => {
+                Err(PendingLoad { flight, draft, started: Instant::now() })
+            }
+        }
+    }
+
+    /// Ends the load with its value. It blocks no thread, since the caller may be a task.
     pub fn finish_pending(&self, load: PendingLoad<K, V>, loaded: Loaded<V>) -> Entry<K, V> {
         let PendingLoad { flight, draft, started } = load;
         if let Some(recorder) = &self.core.recorder {
             recorder.loaded(started.elapsed());
         }
+        let _mark = ReentrancyMark::push(Frame::Task);
         self.land_value(draft, loaded, flight.enter(), &mut Replaces::none())
     }
 }

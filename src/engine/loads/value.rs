@@ -3,9 +3,9 @@
 
 use super::commit::Replaces;
 use super::load::{Init, once};
-use super::source::KeySource;
 use crate::engine::Engine;
 use crate::entry::Entry;
+use crate::key_source::KeySource;
 use crate::loaded::{LoaderResult, Reason};
 use std::hash::{BuildHasher, Hash};
 
@@ -19,13 +19,13 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher> Engine<K, V, S> {
         key: impl KeySource<K>,
         init: impl FnOnce() -> R,
     ) -> Result<V, R::Reason> {
-        self.load_value_dyn(key, &mut once(|| init().into_result()))
+        self.load_value_dyn(key, &mut once(|_| init().into_result()))
     }
 
     fn load_value_dyn<N: Reason>(
         &self,
         key: impl KeySource<K>,
-        init: Init<'_, V, N>,
+        init: Init<'_, K, V, N>,
     ) -> Result<V, N> {
         if let Some(value) = self.read_clone(key.borrowed()) {
             return Ok(value);

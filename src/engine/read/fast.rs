@@ -37,7 +37,7 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
                 self.count_hit();
                 Lookup { node: Some(node), due: self.core.is_maintenance_due(coarse) }
             }
-            found => self.retry_read(guard, hash, key, found, coarse),
+            found => self.retry_read((guard, hash, key), found, coarse, |_, _| true),
         }
     }
 
@@ -93,23 +93,23 @@ impl<K, V, S> Engine<K, V, S> {
                 self.count_hit();
                 return (Some(node.value()), self.core.is_maintenance_due(coarse));
             }
-            found => self.retry_read(guard, hash, key, found, coarse),
+            found => self.retry_read((guard, hash, key), found, coarse, |_, _| true),
         };
         (lookup.node.map(NodeRef::value), lookup.due)
     }
 
     /// Judges what was found, and looks the key up again as often as the entry has changed since.
+    /// A living entry for which `accepts` does not hold is a miss.
     #[inline(never)]
-    fn retry_read<'g, Q: Equivalent<K> + ?Sized>(
+    pub(super) fn retry_read<'g, Q: Equivalent<K> + ?Sized>(
         &'g self,
-        guard: &'g Guard,
-        hash: Hash32,
-        key: &Q,
+        (guard, hash, key): (&'g Guard, Hash32, &Q),
         mut found: Option<NodeRef<'g, K, V>>,
         mut coarse: Timestamp,
+        mut accepts: impl FnMut(NodeRef<'g, K, V>, Timestamp) -> bool,
     ) -> Lookup<'g, K, V> {
         loop {
-            if let Some(lookup) = self.read_slow(found, coarse) {
+            if let Some(lookup) = self.read_slow(found, coarse, &mut accepts) {
                 return lookup;
             }
             coarse = self.core.ticker.coarse();
@@ -118,7 +118,7 @@ impl<K, V, S> Engine<K, V, S> {
     }
 
     #[inline(always)]
-    fn count_hit(&self) {
+    pub(super) fn count_hit(&self) {
         if let Some(recorder) = &self.core.recorder {
             recorder.hit();
         }
@@ -127,7 +127,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// Whether the hit is plain but for being counted and looking at the soft deadline: no read has
     /// to trigger a reload, beyond doubt. (Also while one is under way.)
     #[inline(always)]
-    fn is_otherwise_plain(&self, node: NodeRef<'_, K, V>, coarse: Timestamp) -> bool {
+    pub(super) fn is_otherwise_plain(&self, node: NodeRef<'_, K, V>, coarse: Timestamp) -> bool {
         let bound = self.mode.counted_freshness_bound(coarse);
         let is_fresh = || self.pool.raw().refresh(node.id()).is_none_or(|it| it.is_beyond(bound));
         node.seen() > bound && !self.core.hot.is_cleared(node.meta()) && is_fresh()
@@ -136,14 +136,14 @@ impl<K, V, S> Engine<K, V, S> {
     /// Whether the node was alive beyond doubt when it was found, and this read neither prolongs
     /// its life nor is counted. Judged by the deadline that the node had then.
     #[inline(always)]
-    fn is_plain(&self, node: NodeRef<'_, K, V>, coarse: Timestamp) -> bool {
+    pub(super) fn is_plain(&self, node: NodeRef<'_, K, V>, coarse: Timestamp) -> bool {
         let seen = if seeded("judged-again") { node.meta().deadline() } else { node.seen() };
         seen > self.mode.freshness_bound(coarse) && !self.core.hot.is_cleared(node.meta())
     }
 
     /// Whether the node needs no record: it has one of this period, or none are made.
     #[inline(always)]
-    fn is_recorded(&self, node: NodeRef<'_, K, V>) -> bool {
+    pub(super) fn is_recorded(&self, node: NodeRef<'_, K, V>) -> bool {
         let period = self.core.hot.record_period();
         period == NO_PERIOD || period == node.meta().record_period()
     }

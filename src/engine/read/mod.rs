@@ -1,5 +1,6 @@
 //! Reads: from a key to its living entry.
 
+mod condition;
 mod fast;
 mod lookup;
 mod slow;

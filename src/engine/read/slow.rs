@@ -59,18 +59,21 @@ impl<K, V, S> Engine<K, V, S> {
 
     /// One attempt to read the node that was found, if one was found. It may read the precise
     /// clock, prolong the entry's life, count and record the read. `None` if the entry has changed
-    /// or left the cache since it was found: the key has to be looked up again.
+    /// or left the cache since it was found: the key has to be looked up again. A living entry for
+    /// which `accepts` does not hold is a miss, and is left alone.
     #[inline(always)]
     pub(super) fn read_slow<'g>(
         &'g self,
         found: Option<NodeRef<'g, K, V>>,
         coarse: Timestamp,
+        accepts: &mut impl FnMut(NodeRef<'g, K, V>, Timestamp) -> bool,
     ) -> Option<Lookup<'g, K, V>> {
         let mut due = self.core.is_maintenance_due(coarse);
         let mut node = found.filter(|node| self.is_live_at(*node, coarse));
         if node.is_none() && found.is_some_and(|found| !self.confirm_miss(found)) {
             return None;
         }
+        node = node.filter(|node| accepts(*node, coarse));
         if self.mode.renews()
             && let Some(living) = node
         {

@@ -35,9 +35,10 @@ struct NewLife {
 type Prolonged = (Timestamp, Option<Packed>);
 
 impl Core {
-    /// Sets when the next read of a node is to trigger a reload, if the node is still in the index.
-    /// The caller has a count on the node.
-    pub fn set_refresh(&self, id: NodeId, instant: Timestamp) {
+    /// Gives the trigger of a node back that its reload has taken, if the node is still in the
+    /// index. The next read triggers a reload from `instant` on, and not before the entry is stale:
+    /// a call may have asked for the reload before that. The caller has a count on the node.
+    pub fn give_trigger_back(&self, id: NodeId, instant: Timestamp) {
         let guard = crate::epoch::pin();
         // Without a count the id may be another node's by now.
         debug_assert!(self.pool.meta(id).refs() > 0, "a node without a count");
@@ -45,7 +46,7 @@ impl Core {
         if let Some(_locked) = self.index.lock_id(&guard, hash, id)
             && let Some(refresh) = self.pool.refresh(id)
         {
-            refresh.set(instant);
+            refresh.set(instant.max(refresh.stale_from()));
         }
     }
 

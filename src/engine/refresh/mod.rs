@@ -4,6 +4,7 @@
 mod commit;
 mod reload;
 mod request;
+mod stale;
 mod waiting;
 
 pub use reload::Answer;

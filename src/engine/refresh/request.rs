@@ -13,6 +13,7 @@ use crate::loaded::{LoaderResult, Reason};
 use crate::loader::ReloadFailure;
 use crate::pool::Handle;
 use crate::primitives::{Mutex, catch_user_panic, plain, seeded};
+use crate::to_key::ToKey;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, Weak};
@@ -109,9 +110,9 @@ where
 
     /// Starts a reload of the key's entry, or a load if there is no entry. Returns whether this
     /// call has.
-    pub fn refresh_key<R: LoaderResult<V> + 'static>(
+    pub fn refresh_key<Q: ToKey<K> + Hash + ?Sized, R: LoaderResult<V> + 'static>(
         &self,
-        key: &K,
+        key: &Q,
         load: impl FnOnce(&K) -> R + Send + 'static,
     ) -> bool {
         let hash = self.hash(key);
@@ -129,7 +130,7 @@ where
         }
         let Some(reloads) = &self.reloads else { return false };
         let Some(place) = reloads.place() else { return false };
-        let (engine, key) = (self.for_a_job(), key.clone());
+        let (engine, key) = (self.for_a_job(), key.to_key());
         self.core.execute_reload(caught(move || {
             // Nothing holds the job back: its thread may be the one that receives.
             let _mark = ReentrancyMark::push(Frame::Task);
@@ -168,6 +169,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
             reloads.failures.of(self.peek(&guard, key)?.id())?
         };
         let error = reason.as_ref().and_then(<Arc<E> as Reason>::adopt);
-        Some(ReloadFailure { error, at: self.core.ticker.instant_of(at), times })
+        Some(ReloadFailure { error, at: self.core.ticker.instant_of(at), in_a_row: times })
     }
 }

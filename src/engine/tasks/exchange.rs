@@ -108,6 +108,11 @@ impl<Q, A> Exchange<Q, A> {
     }
 }
 
+/// Begins nothing: the user's future was made before the question.
+pub fn made_before<Q, F>(_: Q) -> Option<F> {
+    None
+}
+
 /// An operation of a task, and the user's future.
 pub struct Parts<'a, Q, A, O, F> {
     pub exchange: &'a Exchange<Q, A>,
@@ -115,17 +120,27 @@ pub struct Parts<'a, Q, A, O, F> {
     pub user: Pin<&'a mut Option<F>>,
 }
 
-impl<A, O: Future, F: Future> Parts<'_, (), A, O, F> {
-    /// Runs the operation, and the user's future when the operation asks. `answer_of` makes the
-    /// answer of what that returns. (A future around the user's would take more code, and one that
-    /// took the two by value would have room for each twice.)
-    pub async fn run(mut self, answer_of: impl Fn(F::Output) -> A) -> O::Output {
+impl<Q, A, O: Future, F: Future> Parts<'_, Q, A, O, F> {
+    /// Runs the operation, and the user's future when the operation asks: the one that is there, or
+    /// what `begin` makes of the question. `answer_of` makes the answer of what the future returns.
+    /// (A future around the user's would take more code, and one that took the two by value would
+    /// have room for each twice.)
+    pub async fn run(
+        mut self,
+        mut begin: impl FnMut(Q) -> Option<F>,
+        answer_of: impl Fn(F::Output) -> A,
+    ) -> O::Output {
         poll_fn(|context| {
-            let both = self.operation.as_mut().as_pin_mut().zip(self.user.as_mut().as_pin_mut());
-            let Some((operation, mut user)) = both else { return Poll::Pending };
-            let poll_user =
-                &mut |_, context: &mut Context<'_>| user.as_mut().poll(context).map(&answer_of);
-            let poll = self.exchange.poll(operation, poll_user, context);
+            let Self { operation, user, exchange } = &mut self;
+            let Some(operation) = operation.as_mut().as_pin_mut() else { return Poll::Pending };
+            let poll_user = &mut |question: Option<Q>, context: &mut Context<'_>| {
+                if let Some(future) = question.and_then(&mut begin) {
+                    user.set(Some(future));
+                }
+                let Some(future) = user.as_mut().as_pin_mut() else { return Poll::Pending };
+                future.poll(context).map(&answer_of)
+            };
+            let poll = exchange.poll(operation, poll_user, context);
             if poll.is_ready() {
                 self.operation.set(None);
                 self.user.set(None);

@@ -2,6 +2,7 @@
 //! their callers are dropped.
 
 use super::drive::{as_task, flight_ended};
+use super::exchange::made_before;
 use super::load::{Unmade, UnmadePlainly};
 use crate::engine::Engine;
 use crate::engine::bulk::{Answers, Missing, Wanted};
@@ -15,6 +16,7 @@ use crate::loaded::LoadedMany;
 use crate::loader::AnyAsyncLoader;
 use crate::pool::OwnedDraft;
 use crate::primitives::{Mutex, catch_user_panic};
+use crate::to_key::ToKey;
 use std::convert::identity;
 use std::future::{Future, poll_fn};
 use std::hash::{BuildHasher, Hash};
@@ -102,7 +104,7 @@ where
             return loaded;
         }
         let unmade = &mut Some(Unmade::missing(key.clone()));
-        self.make_async(unmade, pin!(Some(loader.load(&key))), identity).await
+        self.make_async(unmade, pin!(Some(loader.load(&key))), made_before, identity).await
     }
 
     /// `None` if the executor has dropped the task.
@@ -120,7 +122,7 @@ where
             let begun = begun.map(|begun| self.look_again(begun, &draft, &mut Replaces::none()));
             match begun {
                 Ok(Begun::Ended(loaded)) => return Some(loaded),
-                Ok(Begun::Leading(flight)) => {
+                Ok(Begun::Leading(flight, _)) => {
                     let begins = pin!(self.begin_load_task((flight, draft, None), loader));
                     let made = until(begins, brought).await;
                     return made.map_or_else(|entry| Some(Ok(entry)), Option::flatten);
@@ -136,9 +138,9 @@ where
 
     /// Starts a reload of the key's entry, or a load if there is no entry. Returns whether this
     /// call has.
-    pub fn refresh_key_async<E: Send + Sync + 'static>(
+    pub fn refresh_key_async<Q: ToKey<K> + Hash + ?Sized, E: Send + Sync + 'static>(
         &self,
-        key: &K,
+        key: &Q,
         loader: &Arc<dyn AnyAsyncLoader<K, V, E>>,
     ) -> bool {
         let hash = self.hash(key);
@@ -149,10 +151,10 @@ where
         let Some(place) = self.reloads.as_ref().and_then(|reloads| reloads.place()) else {
             return false;
         };
-        let draft = self.draft_for_load(key.clone());
+        let draft = self.draft_for_load(key.to_key());
         let begun = self.begin_load::<Arc<E>>(&draft, &mut None, &mut Replaces::none());
         let begun = begun.map(|begun| self.look_again(begun, &draft, &mut Replaces::none()));
-        let Ok(Begun::Leading(flight)) = begun else { return false };
+        let Ok(Begun::Leading(flight, _)) = begun else { return false };
         drop(self.begin_load_task((flight, draft, Some(place)), loader));
         true
     }
@@ -173,7 +175,7 @@ where
                 place.iter().for_each(Place::give_back);
                 loaded
             };
-            Some(engine.make_async(&mut unmade, pin!(Some(load)), identity).await)
+            Some(engine.make_async(&mut unmade, pin!(Some(load)), made_before, identity).await)
         })
     }
 
@@ -182,18 +184,18 @@ where
     ///
     /// # Errors
     /// That of the first key that has one.
-    pub async fn load_many_executed<E: Send + Sync + 'static>(
+    pub async fn load_many_executed<'q, Q, E: Send + Sync + 'static>(
         &self,
-        keys: impl IntoIterator<Item = K>,
+        keys: impl IntoIterator<Item = &'q Q>,
         loader: &Arc<dyn AnyAsyncLoader<K, V, E>>,
     ) -> (Result<Answers<V>, Arc<E>>, bool)
     where
+        Q: ToKey<K> + Hash + ?Sized + 'q,
         V: Clone,
     {
-        let keys: Vec<K> = keys.into_iter().collect();
-        let again = keys.clone();
+        let keys: Vec<&Q> = keys.into_iter().collect();
         let wanted: Vec<Wanted<K, V>> =
-            as_task(|| keys.into_iter().map(|key| self.want(key)).collect());
+            as_task(|| keys.iter().map(|key| self.want(*key)).collect());
         let missing = Missing::of(&wanted);
         if missing.positions().next().is_none() {
             return (Ok(self.answers(wanted)), true);
@@ -212,7 +214,7 @@ where
         if let Some(Some(loaded)) = begins.await {
             return loaded;
         }
-        let wanted = as_task(|| again.into_iter().map(|key| self.want(key)).collect());
+        let wanted = as_task(|| keys.into_iter().map(|key| self.want(key)).collect());
         self.load_wanted_by(wanted, &**loader).await
     }
 

@@ -7,6 +7,7 @@ use crate::engine::bulk::{
 };
 use crate::engine::loads::LoadTimer;
 use crate::engine::reentrancy::{Frame, ReentrancyMark};
+use crate::key_source::KeySource;
 use crate::loaded::{Loaded, LoadedMany};
 use crate::primitives::plain::Arc;
 use crate::primitives::seeded;
@@ -45,14 +46,14 @@ impl<F> Drop for Round<F> {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
-    /// [`load_many`](Self::load_many) without a deadline. Also returns whether the call wrote
-    /// nothing. Its caller waits for listeners.
+    /// [`load_many`](Self::load_many) by tasks. Also returns whether the call wrote nothing. Its
+    /// caller waits for listeners.
     ///
     /// # Errors
     /// As [`load_many`](Self::load_many).
     pub async fn load_many_async<E, I, F>(
         &self,
-        keys: impl IntoIterator<Item = K>,
+        keys: impl IntoIterator<Item: KeySource<K>>,
         loader: impl FnMut(&[&K]) -> F,
         into_result: impl Fn(F::Output) -> Result<LoadedMany<I>, E>,
     ) -> (Result<Answers<V>, Arc<E>>, bool)
@@ -112,7 +113,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     /// Inserts what the loader was not asked for.
     async fn insert_unasked_async(&self, unasked: Unasked<K, V>) {
         // Those that need not wait come first: a dropped future drops the others.
-        let begin = |(key, made)| as_task(|| self.begin_insert_made(key, made));
+        let begin = |(key, made)| as_task(|| self.begin_insert_loaded(key, made));
         let waiting: Vec<_> = unasked.into_iter().filter_map(begin).collect();
         for mut insert in waiting {
             drive(|| self.step_insert(&mut insert)).await;

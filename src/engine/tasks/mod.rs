@@ -22,4 +22,5 @@ mod retain;
 mod write;
 
 pub use drive::as_task;
+pub use exchange::made_before;
 pub use executed::until;

@@ -1,7 +1,7 @@
 //! Reloads by a loader that awaits, in tasks of the executor.
 
 use super::drive::as_task;
-use super::exchange::{Exchange, Parts};
+use super::exchange::{Exchange, Parts, made_before};
 use super::executed::turns;
 use crate::engine::Engine;
 use crate::engine::loads::LoadTimer;
@@ -42,7 +42,7 @@ impl<K: Hash + Eq + Clone, V, S: BuildHasher> Engine<K, V, S> {
             let answer = pin!(Some(asked(loader.reload(node.key(), node.value()))));
             let exchange = Exchange::new();
             let operation = pin!(Some(self.reload_asking(reloading, &exchange)));
-            Parts { exchange: &exchange, operation, user: answer }.run(identity).await
+            Parts { exchange: &exchange, operation, user: answer }.run(made_before, identity).await
         };
         self.core.drop_caught(node);
         made

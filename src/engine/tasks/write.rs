@@ -7,12 +7,21 @@ use crate::engine::flights::Clearance;
 use crate::engine::write::Removal;
 use crate::entry::Entry;
 use crate::expiration::Lifetime;
+use crate::loaded::Loaded;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 
 impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     pub async fn insert_async(&self, key: K, value: V, lifetime: Lifetime) {
         if let Some(mut insert) = as_task(|| self.begin_insert(key, value, lifetime)) {
+            drive(|| self.step_insert(&mut insert)).await;
+            as_task(|| self.after_write());
+        }
+    }
+
+    /// [`insert_async`](Self::insert_async) of a value with its lease.
+    pub async fn insert_loaded_async(&self, key: K, loaded: Loaded<V>) {
+        if let Some(mut insert) = as_task(|| self.begin_insert_loaded(key, loaded)) {
             drive(|| self.step_insert(&mut insert)).await;
             as_task(|| self.after_write());
         }

@@ -331,6 +331,20 @@ impl Core {
         Ok(CommitOutcome { done: true, event })
     }
 
+    /// Makes the node that was found stale, if there is one.
+    pub fn commit_stale<'g>(
+        &self,
+        found: Search<'g>,
+        hash: Hash32,
+        clearance: Clearance<'_>,
+    ) -> Result<(), Obstacle> {
+        let (_permit, locked) = self.lock(found, hash, clearance)?;
+        if let Some(refresh) = locked.id().and_then(|id| self.pool.refresh(id)) {
+            refresh.make_stale();
+        }
+        Ok(())
+    }
+
     /// Makes sure that the key still has no entry.
     pub fn commit_absent<'g>(
         &self,

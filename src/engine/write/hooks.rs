@@ -224,7 +224,7 @@ impl<K, V, S> Engine<K, V, S> {
         let lifetimes = &self.core.lifetimes;
         let hard_deadline = match lifetime {
             Lifetime::For(lifetime) => now.saturating_add(lifetime),
-            Lifetime::Until(instant) => instant,
+            Lifetime::Until(instant) => self.core.ticker.time_of(instant),
             Lifetime::Policy => lifetimes.hard_deadline(now, hook.end(now)),
             Lifetime::AtMost(lifetime) => {
                 lifetimes.hard_deadline(now, now.saturating_add(lifetime))

@@ -61,9 +61,17 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         self.insert_node(guard, (node, hash), terms, None)
     }
 
-    /// [`begin_insert`](Self::begin_insert) of a value that a loader has made.
-    pub fn begin_insert_made(&self, key: K, made: Loaded<V>) -> Waiting<K, V> {
-        let (value, lease) = made.into_parts();
+    /// [`insert`](Self::insert) of a value with its lease.
+    pub fn insert_loaded(&self, key: K, loaded: Loaded<V>) {
+        if let Some(mut insert) = self.begin_insert_loaded(key, loaded) {
+            block_on(|| self.step_insert(&mut insert));
+            self.after_write();
+        }
+    }
+
+    /// [`begin_insert`](Self::begin_insert) of a value with its lease.
+    pub fn begin_insert_loaded(&self, key: K, loaded: Loaded<V>) -> Waiting<K, V> {
+        let (value, lease) = loaded.into_parts();
         if self.reloads.is_none() {
             return self.begin_insert(key, value, lease.lifetime);
         }
@@ -83,7 +91,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     ) -> Waiting<K, V> {
         if self.reloads.is_some() {
             let node = self.pool.draft(hash, key).fill(value);
-            return self.insert_refreshing(node, Lease { lifetime, refresh: None });
+            return self.insert_refreshing(node, Lease::new(lifetime));
         }
         let is_asked = self.is_asked(lifetime);
         let depends = is_asked && self.depends_on_entry();

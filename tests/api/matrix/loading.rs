@@ -2,7 +2,7 @@
 
 use crate::common::{LIFE, SECOND, TICK, for_each_config};
 use cortado::RemovalCause::{Expired, Explicit, Replaced};
-use cortado::{CompResult, Op};
+use cortado::{CompResult, Loaded, Op};
 
 #[test]
 fn get_with_loads_what_is_missing_and_only_that() {
@@ -107,7 +107,8 @@ fn a_computation_sees_no_expired_entry_and_what_it_puts_is_new() {
 #[test]
 fn an_entry_that_expires_while_it_is_computed_is_announced_as_expired() {
     for_each_config(|bench| {
-        for op in [Op::Nop, Op::Put(11), Op::PutWithTtl(11, 2 * LIFE), Op::Remove] {
+        for op in [Op::Nop, Op::Put(11), Op::PutLoaded(Loaded::with_ttl(11, 2 * LIFE)), Op::Remove]
+        {
             bench.insert(1, 10);
             bench.settle();
             bench.entry(1).and_compute_with(|entry| {
@@ -120,7 +121,7 @@ fn an_entry_that_expires_while_it_is_computed_is_announced_as_expired() {
             match (bench.lives(), op) {
                 (Some(_), _) => assert_eq!(bench.causes(), [(1, Expired)]),
                 (None, Op::Nop) => assert_eq!(bench.causes(), []),
-                (None, Op::Put(_) | Op::PutWithTtl(..)) => {
+                (None, Op::Put(_) | Op::PutLoaded(_)) => {
                     assert_eq!(bench.causes(), [(1, Replaced)])
                 }
                 (None, Op::Remove) => assert_eq!(bench.causes(), [(1, Explicit)]),
@@ -129,7 +130,7 @@ fn an_entry_that_expires_while_it_is_computed_is_announced_as_expired() {
                 bench.get(&1).is_some(),
                 match op {
                     Op::Nop => bench.lives().is_none(),
-                    Op::Put(_) | Op::PutWithTtl(..) => true,
+                    Op::Put(_) | Op::PutLoaded(_) => true,
                     Op::Remove => false,
                 }
             );
@@ -149,7 +150,7 @@ fn loads_and_computations_stay_within_the_bound() {
         bench.settle();
         let told = bench.told().len() as u64;
         assert_eq!(told + bench.entry_count(), 3000);
-        if let Some(capacity) = bench.max_capacity() {
+        if let Some(capacity) = bench.policy().max_capacity() {
             assert!(bench.weighted_size() <= capacity && told > 0);
         }
     });

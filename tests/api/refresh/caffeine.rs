@@ -4,7 +4,7 @@
 
 use super::bench::{HARD, SOFT, at_once_if, bench};
 use crate::common::{SECOND, must_end};
-use cortado::{GuardResult, Reloaded, RemovalCause};
+use cortado::{Reloaded, RemovalCause};
 
 /// Refreshing a key loads a new value for the key asynchronously. The old value (if any) is still
 /// returned while the key is being refreshed, in contrast to eviction, which forces retrievals to
@@ -125,7 +125,7 @@ fn a_call_does_nothing_while_the_key_is_being_loaded() {
     assert!(!b.cache.refresh(&7), "a reload is under way");
     b.jobs.run();
     assert_eq!(b.asked().len(), 1);
-    let GuardResult::Guard(guard) = b.cache.get_value_or_guard(&8, None) else {
+    let Err(guard) = b.cache.cache().get_value_or_guard(&8) else {
         unreachable!("the key has no value");
     };
     assert!(!b.cache.refresh(&8), "a load is under way");
@@ -138,7 +138,7 @@ fn a_load_that_was_asked_for_waits_for_no_other_one() {
     must_end(|| {
         let b = bench(|builder| builder);
         assert!(b.cache.refresh(&8));
-        let GuardResult::Guard(guard) = b.cache.get_value_or_guard(&8, None) else {
+        let Err(guard) = b.cache.cache().get_value_or_guard(&8) else {
             unreachable!("the key has no value");
         };
         b.jobs.run();

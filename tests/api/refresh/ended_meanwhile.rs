@@ -107,7 +107,7 @@ fn the_call_gets_the_error_of_the_load() {
     let (clock, hand) = Clock::manual();
     let works = hand.clone();
     let builder = Cache::builder().time_to_live(HARD).refresh_after_write(SOFT);
-    let load = move |_: &u32| {
+    let load = move |_: u32| {
         works.advance(HARD);
         Err::<Loaded<u32>, _>("down")
     };
@@ -183,7 +183,7 @@ impl Jumping {
 fn an_entry_that_ends_before_its_reload_begins_is_loaded() {
     for nth in 1..16 {
         let time = Jumping::default();
-        let load = |_: &u32| Ok::<_, ()>(Loaded::new(2));
+        let load = |_: u32| Ok::<_, ()>(Loaded::new(2));
         let cache = loading_audited(builder().clock(time.clock()).build_with_loader(load));
         cache.insert(7, 1);
         time.arm(nth);

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Error and number of the last failure of the key 7.
 fn failure(b: &Bench) -> Option<(Option<&'static str>, u32)> {
     let failure = b.cache.last_failure(&7)?;
-    Some((failure.error().map(|error| **error), failure.times()))
+    Some((failure.error.as_deref().copied(), failure.in_a_row))
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn the_old_value_stays_until_its_hard_deadline() {
     }
     let stats = b.cache.stats();
     assert_eq!((stats.reloads, stats.reload_failures, stats.load_failures), (0, 4, 4));
-    assert_eq!(b.cache.expires_in(&7).due(), Some(HARD - SOFT - 80 * SECOND));
+    assert_eq!(b.cache.cache().expires_in(&7).due(), Some(HARD - SOFT - 80 * SECOND));
     b.advance(9);
     assert_eq!(b.cache.get(&7), Ok(1));
     b.jobs.drop_all();
@@ -77,7 +77,7 @@ fn failures_of_entries_that_stay_are_kept() {
             assert!(b.cache.get(&key).is_ok());
             b.jobs.run();
         }
-        let failed = |key: u32| b.cache.last_failure(&key).map(|failure| failure.times());
+        let failed = |key: u32| b.cache.last_failure(&key).map(|failure| failure.in_a_row);
         for key in keys.clone() {
             assert_eq!(failed(key), Some(times), "of {key}");
         }
@@ -190,7 +190,7 @@ fn a_clock_that_panics_keeps_no_trigger() {
             .time_to_live(Duration::from_secs(1000))
             .refresh_after_write(Duration::from_secs(50))
             .executor(move |job: Job| queue.lock().unwrap().push(job))
-            .build_with_loader(|_: &u32| Ok::<_, ()>(Loaded::new(2))),
+            .build_with_loader(|_: u32| Ok::<_, ()>(Loaded::new(2))),
     );
     cache.insert(7, 1);
     seconds.store(60, SeqCst);
@@ -222,7 +222,7 @@ fn the_destructor_of_an_earlier_error_may_panic() {
     let (dropped, asked) = (Arc::clone(&drops), AtomicU64::new(0));
     let (clock, hand) = Clock::manual();
     let builder = Cache::builder().refresh_after_write(SOFT).refresh_retry(SECOND).clock(clock);
-    let load = move |_: &u32| match asked.fetch_add(1, SeqCst) {
+    let load = move |_: u32| match asked.fetch_add(1, SeqCst) {
         1 | 2 => Err(Fragile(Arc::clone(&dropped))),
         _ => Ok(Loaded::new(1)),
     };
@@ -268,7 +268,7 @@ fn a_reload_whose_key_cannot_be_compared_has_failed() {
     let jobs = Jobs::default();
     let queue = jobs.clone();
     let builder = Cache::builder().refresh_after_write(SOFT).executor(move |job| queue.push(job));
-    let loads = |_: &Brittle| Ok::<_, ()>(Loaded::new(2));
+    let loads = |_: Brittle| Ok::<_, ()>(Loaded::new(2));
     let cache = loading_audited(builder.clock(clock).build_with_loader(loads));
     cache.insert(Brittle(1), 1);
     hand.advance(SOFT);

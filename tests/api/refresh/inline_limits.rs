@@ -24,7 +24,7 @@ type Loading = LoadingAudited<u32, u32, Error>;
 fn planned(configure: fn(Builder<u32, u32>) -> Builder<u32, u32>) -> (Loading, impl Fn(Plan)) {
     let plan = Arc::new(Mutex::new(None::<Plan>));
     let next = Arc::clone(&plan);
-    let load = move |_: &u32| {
+    let load = move |_: u32| {
         let plan = next.lock().unwrap().take();
         plan.map_or(Ok(Loaded::new(1)), |plan| plan())
     };
@@ -127,7 +127,7 @@ fn inside_a_view_it_returns_the_stale_value() {
         let cache = counting(clock, usize::MAX);
         cache.get(&1).unwrap();
         hand.advance(SOFT);
-        let view = cache.pin();
+        let view = cache.cache().pin();
         assert_eq!(cache.get_within(&1, AMPLE), Ok(0));
         drop(view);
         assert_eq!(cache.get(&1), Ok(1));
@@ -145,10 +145,10 @@ fn a_reload_has_its_place_until_its_loader_returns() {
         .executor(|job: cortado::Job| job())
         .refresh_limit(2);
     let cache =
-        Arc::new(loading_audited(builder.clock(clock).build_with_loader(move |key: &u32| {
+        Arc::new(loading_audited(builder.clock(clock).build_with_loader(move |key: u32| {
             let cache = cache.get().and_then(Weak::upgrade);
             cache.inspect(|cache| _ = cache.cache().get(&(key + 1)));
-            Ok::<_, ()>(Loaded::new(*key))
+            Ok::<_, ()>(Loaded::new(key))
         })));
     (1..=3).for_each(|key| cache.insert(key, 0));
     reads.set(Arc::downgrade(&cache)).unwrap();

@@ -147,7 +147,7 @@ fn within_the_limits_a_caller_gets_the_new_value() {
 
 #[test]
 fn errors_and_panics_of_a_load_reach_the_caller() {
-    let load = |key: &u32| match key {
+    let load = |key: u32| match key {
         1 => Err("no such key"),
         _ => panic!("planned"),
     };
@@ -160,7 +160,7 @@ fn errors_and_panics_of_a_load_reach_the_caller() {
 #[test]
 fn the_limits_end_waits_for_others() {
     let b = bench(|builder| builder);
-    let cortado::GuardResult::Guard(guard) = b.cache.get_value_or_guard(&7, None) else {
+    let Err(guard) = b.cache.cache().get_value_or_guard(&7) else {
         unreachable!("the key has no value");
     };
     assert_eq!(b.cache.get_within(&7, NONE), Err(LoadError::TimedOut));

@@ -30,12 +30,12 @@ fn an_unasked_pair_is_stale_and_ends_when_its_loader_says() {
     let builder = Cache::builder().refresh_after_write(SOFT).time_to_live(HARD);
     let builder = builder.executor(|job: cortado::Job| job()).clock(clock);
     let cache = loading_audited(builder.build_with_loader(Generous));
-    assert_eq!(cache.get_many([1]), Ok(vec![Some(1)]));
-    assert_eq!(cache.expires_in(&7).due(), Some(50 * SECOND));
+    assert_eq!(cache.get_many(&[1]), Ok(vec![Some(1)]));
+    assert_eq!(cache.cache().expires_in(&7).due(), Some(50 * SECOND));
     hand.advance(SECOND);
-    assert_eq!(cache.get_many([1, 7]), Ok(vec![Some(1), Some(7)]));
+    assert_eq!(cache.get_many(&[1, 7]), Ok(vec![Some(1), Some(7)]));
     assert_eq!((cache.get(&1), cache.get(&7)), (Ok(1), Ok(107)));
-    assert_eq!(cache.expires_in(&7).due(), Some(HARD));
+    assert_eq!(cache.cache().expires_in(&7).due(), Some(HARD));
 }
 
 /// Without refresh the soft deadline means nothing, and the lifetime does.
@@ -43,8 +43,8 @@ fn an_unasked_pair_is_stale_and_ends_when_its_loader_says() {
 fn without_refresh_an_unasked_pair_has_its_lifetime() {
     let (clock, _hand) = Clock::manual();
     let cache = loading_audited(Cache::builder().clock(clock).build_with_loader(Generous));
-    assert_eq!(cache.get_many([1]), Ok(vec![Some(1)]));
-    assert_eq!(cache.expires_in(&7).due(), Some(50 * SECOND));
+    assert_eq!(cache.get_many(&[1]), Ok(vec![Some(1)]));
+    assert_eq!(cache.cache().expires_in(&7).due(), Some(50 * SECOND));
     let cache = audited(Cache::<u32, u32>::builder().build());
     assert_eq!(cache.get_many_with([1], |_| [(1, 1), (7, 7)]), [Some(1)]);
     assert_eq!(cache.expires_in(&7), Expiration::Never);
@@ -62,8 +62,8 @@ fn a_load_waits_for_no_reload_of_a_value_that_has_come() {
         }));
         b.plan(Ok(Reloaded::gone()));
         thread::scope(|scope| {
-            let keys = [7, 8].into_iter().inspect(|&key| {
-                if key == 8 {
+            let keys = [7, 8].iter().inspect(|key| {
+                if **key == 8 {
                     b.cache.insert(7, 50);
                     assert!(b.cache.refresh(&7));
                     scope.spawn(|| b.jobs.run());
@@ -73,6 +73,6 @@ fn a_load_waits_for_no_reload_of_a_value_that_has_come() {
             assert_eq!(b.cache.get_many(keys), Ok(vec![Some(50), Some(1)]));
             drop(go);
         });
-        assert_eq!(b.cache.peek(&7).as_deref(), None);
+        assert_eq!(b.cache.cache().peek(&7).as_deref(), None);
     });
 }

@@ -7,6 +7,7 @@ mod failing;
 mod inline;
 mod inline_limits;
 mod limits;
+mod made_stale;
 mod many;
 mod model;
 mod operations;

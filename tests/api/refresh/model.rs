@@ -52,6 +52,10 @@ enum Step {
     Put(u32),
     Look(u32),
     Refresh(u32),
+    MakeStale(u32),
+    MakeAllStale,
+    /// A read that takes what it finds, or not.
+    GetIf(u32, bool),
     RunJob(Brings),
     DropJob,
 }
@@ -69,7 +73,7 @@ fn step(random: u64) -> Step {
         8 => Brings::Error,
         _ => Brings::Panic,
     };
-    match random % 32 {
+    match random % 36 {
         0..5 => Step::Advance([1, 2, 5, 20][(random >> 16) as usize % 4]),
         5..8 => Step::Get(key),
         8 => Step::Touch(key),
@@ -85,7 +89,10 @@ fn step(random: u64) -> Step {
         21 => Step::Look(key),
         22..25 => Step::Refresh(key),
         25..30 => Step::RunJob(brings),
-        _ => Step::DropJob,
+        30..32 => Step::DropJob,
+        32..34 => Step::MakeStale(key),
+        34 if life == 0 => Step::MakeAllStale,
+        _ => Step::GetIf(key, life > 3),
     }
 }
 
@@ -172,6 +179,22 @@ impl Model {
             None => self.jobs.push_back(Job::Load { key }),
             Some(node) if node.soft == NEVER => return false,
             Some(node) => self.take(key, node),
+        }
+        true
+    }
+
+    fn make_stale(&mut self, key: u32) -> bool {
+        let Some(node) = self.nodes.get_mut(&key) else { return false };
+        if node.soft != NEVER {
+            node.soft = 0;
+        }
+        let of_node = node.id;
+        for job in &mut self.jobs {
+            if let Job::Reload { id, soft, .. } = job
+                && *id == of_node
+            {
+                *soft = 0;
+            }
         }
         true
     }
@@ -293,6 +316,10 @@ fn play_read(b: &Bench, model: &mut Model, step: Step, value: u32) {
             let expect = |model: &mut Model| model.read(key).is_some();
             read(b, model, value, expect, |cache| cache.touch(&key));
         }
+        Step::GetIf(key, accepts) => {
+            let expect = |model: &mut Model| if accepts { model.read(key) } else { None };
+            read(b, model, value, expect, |cache| cache.get_if(&key, |_, _| accepts));
+        }
         Step::View(key, other) => {
             let expect = |model: &mut Model| (model.read(key), model.read(other));
             read(b, model, value, expect, |cache| {
@@ -401,6 +428,13 @@ fn play(b: &Bench, model: &mut Model, step: Step, value: u32) {
             agree("refresh", b.cache.refresh(&key), expected);
             run_inline(model, made);
         }
+        Step::MakeStale(key) => {
+            agree("make_stale", cache.make_stale(&key), model.make_stale(key));
+        }
+        Step::MakeAllStale => {
+            cache.make_all_stale();
+            (0..KEYS).for_each(|key| _ = model.make_stale(key));
+        }
         Step::RunJob(brings) => {
             model.brings = Some(brings);
             let is_asked = model.asks(model.jobs.front());
@@ -422,11 +456,11 @@ fn play(b: &Bench, model: &mut Model, step: Step, value: u32) {
 fn compare(b: &Bench, model: &Model) {
     for key in 0..KEYS {
         let node = model.nodes.get(&key);
-        agree("value", b.cache.peek(&key).map(|entry| *entry), node.map(|node| node.value));
+        agree("value", b.cache.cache().peek(&key).map(|entry| *entry), node.map(|node| node.value));
         let left = node.map(|node| Duration::from_secs(node.end - model.now));
-        agree("life", b.cache.expires_in(&key).due(), left);
+        agree("life", b.cache.cache().expires_in(&key).due(), left);
         let failed = node.map(|node| node.failed).filter(|failed| *failed > 0);
-        agree("failure", b.cache.last_failure(&key).map(|failure| failure.times()), failed);
+        agree("failure", b.cache.last_failure(&key).map(|failure| failure.in_a_row), failed);
     }
     let stats = b.cache.stats();
     agree("under way", stats.reloads_under_way, model.jobs.len() as u64);

@@ -108,12 +108,12 @@ fn a_reader_whose_cache_was_cleared_gets_what_the_loader_made() {
             .refresh_after_write(SOFT)
             .executor(|job: cortado::Job| job())
             .clock(clock);
-        let cache = loading_audited(builder.build_with_loader(move |_: &u32| {
+        let cache = loading_audited(builder.build_with_loader(move |_: u32| {
             clears.lock().unwrap().take().inspect(Cache::invalidate_all);
             Ok::<_, ()>(Loaded::new(2))
         }));
         cache.insert(u32::MAX, 1);
-        cache.insert_many((0..others).map(|n| (n, 0)));
+        cache.cache().insert_many((0..others).map(|n| (n, 0)));
         hand.advance(SOFT);
         *itself.lock().unwrap() = Some(cache.cache().clone());
         assert_eq!(cache.get_entry(&u32::MAX).map(|entry| *entry), Ok(2), "beside {others}");
@@ -144,7 +144,7 @@ fn the_value_of_an_overtaken_reload_may_panic_when_it_is_dropped() {
                 .executor(|job: Job| job())
                 .record_stats(true)
                 .clock(clock)
-                .build_with_loader(move |_: &u32| {
+                .build_with_loader(move |_: u32| {
                     let number = made.fetch_add(1, SeqCst) + 1;
                     if number == 2 {
                         of_loader.lock().unwrap().as_ref().unwrap().invalidate_all();
@@ -219,7 +219,7 @@ fn an_old_value_may_panic_when_its_reload_ends() {
                 .executor(|job: Job| job())
                 .record_stats(true)
                 .clock(clock)
-                .build_with_loader(move |_: &u32| {
+                .build_with_loader(move |_: u32| {
                     let number = made.fetch_add(1, SeqCst) + 1;
                     if number == 2 {
                         let cache = of_loader.lock().unwrap().clone().unwrap();
@@ -250,7 +250,7 @@ fn what_a_late_job_drops_may_panic() {
     let queue = jobs.clone();
     let builder = Cache::<u32, Arc<First>>::builder().refresh_after_write(SOFT).clock(clock);
     let builder = builder.executor(move |job| queue.push(job));
-    let loads = |_: &u32| Ok::<_, ()>(Loaded::new(Arc::new(First(1))));
+    let loads = |_: u32| Ok::<_, ()>(Loaded::new(Arc::new(First(1))));
     let cache = loading_audited(builder.build_with_loader(loads));
     drop(cache.get(&7));
     hand.advance(SOFT);
@@ -267,7 +267,7 @@ fn who_waits_for_the_reload_of_a_cleared_entry_goes_on() {
         for others in [0, 3_000] {
             let b = bench(|builder| builder);
             b.cache.insert(7, 0);
-            b.cache.insert_many((1_000..1_000 + others).map(|key| (key, 0)));
+            b.cache.cache().insert_many((1_000..1_000 + others).map(|key| (key, 0)));
             b.cache.run_pending_tasks();
             let cache = b.cache.cache().clone();
             *b.upstream.1.lock().unwrap() = Some(Box::new(move || cache.invalidate_all()));

@@ -24,12 +24,12 @@ fn reading(
     let of_loader = Arc::clone(&itself);
     let builder =
         Cache::builder().refresh_after_write(SOFT).executor(|job: cortado::Job| job()).clock(clock);
-    let cache = Arc::new(loading_audited(builder.build_with_loader(move |key: &u32| {
+    let cache = Arc::new(loading_audited(builder.build_with_loader(move |key: u32| {
         loads();
         if let Some(cache) = of_loader.get().and_then(Weak::upgrade) {
-            cache.cache().get(&next(*key));
+            cache.cache().get(&next(key));
         }
-        Ok::<_, ()>(Loaded::new(*key))
+        Ok::<_, ()>(Loaded::new(key))
     })));
     itself.set(Arc::downgrade(&cache)).unwrap();
     cache
@@ -40,7 +40,7 @@ fn reading(
 fn a_chain_does_not_grow_the_stack_and_ends_at_the_limit() {
     let (clock, hand) = Clock::manual();
     let cache = reading(|key| key + 1, clock, || ());
-    cache.insert_many((0..50_000).map(|key| (key, 0)));
+    cache.cache().insert_many((0..50_000).map(|key| (key, 0)));
     hand.advance(SOFT);
     cache.get(&0).unwrap();
     // As many as may be under way at once.
@@ -56,7 +56,7 @@ fn two_slow_loaders_end() {
     let (clock, hand) = Clock::manual();
     let advances = hand.clone();
     let cache = reading(|key| 1 - key, clock, move || advances.advance(SOFT));
-    cache.insert_many([(0, 7), (1, 7)]);
+    cache.cache().insert_many([(0, 7), (1, 7)]);
     hand.advance(SOFT);
     assert_eq!(cache.get(&0), Ok(0));
     assert!(cache.stats().reloads < 100);
@@ -126,7 +126,7 @@ fn a_read_that_panics_keeps_no_reload_away() {
             let builder = Cache::builder().refresh_after_write(SOFT).refresh_limit(1).clock(clock);
             let builder = builder.executor(|job: Job| job());
             let cache = loading_audited(
-                builder.build_with_loader(|key: &u32| Ok::<_, ()>(Loaded::new(Fragile(10 * key)))),
+                builder.build_with_loader(|key: u32| Ok::<_, ()>(Loaded::new(Fragile(10 * key)))),
             );
             (1..3).for_each(|key| cache.insert(key, Fragile(key)));
             hand.advance(SOFT);
@@ -163,7 +163,7 @@ fn panics_amid(read: fn(&Pages), nth: u64) -> bool {
     let cache = loading_audited(
         builder
             .executor(move |job: Job| drop(jobs.send(job)))
-            .build_with_loader(|_: &u32| Ok::<_, ()>(Loaded::new(2))),
+            .build_with_loader(|_: u32| Ok::<_, ()>(Loaded::new(2))),
     );
     cache.insert(1, 1);
     fatal.seconds.store(60, SeqCst);

@@ -10,7 +10,7 @@ use cortado::{
 use std::time::Duration;
 
 fn left(b: &Bench) -> Option<Duration> {
-    b.cache.expires_in(&7).due()
+    b.cache.cache().expires_in(&7).due()
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn writes_removals_and_clearings_overtake_a_reload() {
             *b.upstream.1.lock().unwrap() = Some(Box::new(move || write(amid.get().unwrap())));
             b.plan(Ok(brought));
             b.jobs.run();
-            assert_eq!(b.cache.peek(&7).map(|it| *it), expected, "{name} {brought:?}");
+            assert_eq!(b.cache.cache().peek(&7).map(|it| *it), expected, "{name} {brought:?}");
             assert!(b.told().iter().all(|it| it.1 != 2), "{name} {brought:?}");
         }
     }
@@ -226,7 +226,7 @@ fn a_dropped_job_looks_at_its_node_while_it_has_a_count() {
     let b = bench_without_listener(|builder| builder);
     b.trigger();
     b.cache.invalidate(&7);
-    while b.cache.run_pending_tasks_within(64).reclamations > 0 {
+    while b.cache.cache().run_pending_tasks_up_to(64).reclamations > 0 {
         std::thread::yield_now();
     }
     b.jobs.drop_all();
@@ -335,7 +335,7 @@ fn a_reload_is_no_use_for_the_policy() {
                 .weigher(|_, value| if *value < 10 { 2 } else { 1 })
                 .eviction_policy(EvictionPolicy::lru())
         });
-        b.cache.insert_many([(1, 1), (2, 2), (3, 3)]);
+        b.cache.cache().insert_many([(1, 1), (2, 2), (3, 3)]);
         b.cache.run_pending_tasks();
         assert!(b.cache.refresh(&1));
         b.plan(Ok(brought));
@@ -353,11 +353,11 @@ fn the_hard_deadline_can_be_moved_while_the_entry_is_stale() {
             bench(|builder| if has_idle { builder.time_to_idle(1000 * SECOND) } else { builder });
         b.trigger();
         b.jobs.drop_all();
-        assert!(b.cache.set_ttl(&7, 5 * SECOND));
+        assert!(b.cache.cache().set_ttl(&7, 5 * SECOND));
         b.advance(4);
         assert_eq!((b.cache.get(&7), b.pending()), (Ok(1), 1));
         b.jobs.drop_all();
-        assert!(b.cache.set_ttl(&7, 500 * SECOND));
+        assert!(b.cache.cache().set_ttl(&7, 500 * SECOND));
         b.advance(499);
         assert_eq!(b.cache.get(&7), Ok(1));
         b.jobs.drop_all();
@@ -368,7 +368,7 @@ fn the_hard_deadline_can_be_moved_while_the_entry_is_stale() {
 
 #[test]
 fn a_reload_needs_a_stored_loader() {
-    let double = |n: &u32| Ok::<_, ()>(Loaded::new(2 * n));
+    let double = |n: u32| Ok::<_, ()>(Loaded::new(2 * n));
     let soft = || Cache::<u32, u32>::builder().refresh_after_write(SOFT);
     let refused = |setting, error: cortado::BuildError| assert_eq!(error.setting(), setting);
     refused("refresh_after_write", soft().try_build().map(drop).unwrap_err());
@@ -382,7 +382,7 @@ fn a_reload_needs_a_stored_loader() {
 fn a_cache_without_a_soft_deadline_is_as_ever() {
     let b = bench(|builder| builder.refresh_after(|_, _, _| None));
     b.cache.insert(7, 1);
-    assert_eq!(b.cache.expires_in(&7), Expiration::Due(HARD));
+    assert_eq!(b.cache.cache().expires_in(&7), Expiration::Due(HARD));
     b.advance(99);
     assert_eq!((b.cache.get(&7), b.pending()), (Ok(1), 0));
     b.advance(1);
@@ -417,10 +417,10 @@ fn a_renewed_value_may_live_as_long_as_a_new_one() {
         for seconds in [20, 20, 25] {
             hand.advance(seconds * SECOND);
             cache.get(&1).unwrap();
-            held = held.or_else(|| cache.peek(&1));
+            held = held.or_else(|| cache.cache().peek(&1));
         }
         assert_eq!(held.map(|entry| entry.age()), Some(20 * SECOND), "as of the lookup");
-        assert_eq!(cache.expires_in(&1), Expiration::Due(30 * SECOND), "new: {is_new}");
-        assert_eq!(cache.peek(&1).map(|entry| entry.age()), Some(25 * SECOND));
+        assert_eq!(cache.cache().expires_in(&1), Expiration::Due(30 * SECOND), "new: {is_new}");
+        assert_eq!(cache.cache().peek(&1).map(|entry| entry.age()), Some(25 * SECOND));
     }
 }

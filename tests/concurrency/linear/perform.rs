@@ -3,7 +3,7 @@
 use super::play::{MAKES, ORDER, Subject};
 use super::{Answer, NEVER, Op, Shown, Time};
 use crate::common::crowd::draw;
-use cortado::{Cache, CompResult, Entry, GuardResult, Op as Decision};
+use cortado::{Cache, CompResult, Entry, Op as Decision};
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -81,15 +81,14 @@ fn load(cache: &Cache<u64, u64>, key: u64, op: Op) -> Answer {
             };
             loaded.map_or_else(Answer::Failed, |value| Answer::Value(Some(value)))
         }
-        Op::Guard { value, drops } => match cache.get_value_or_guard(&key, None) {
-            GuardResult::Value(value) => Answer::Value(Some(value)),
-            GuardResult::Guard(guard) if drops => {
+        Op::Guard { value, drops } => match cache.get_value_or_guard(&key) {
+            Ok(value) => Answer::Value(Some(value)),
+            Err(guard) if drops => {
                 dwell();
                 drop(guard);
                 Answer::Value(None)
             }
-            GuardResult::Guard(guard) => Answer::Value(Some(*guard.insert(made(value)))),
-            GuardResult::Timeout => panic!("a time limit that was never set"),
+            Err(guard) => Answer::Value(Some(*guard.insert(made(value)))),
         },
         Op::Load(value) => Answer::Value(Some(cache.get_with(key, || made(value)))),
         _ => unreachable!("{op:?} is no load"),

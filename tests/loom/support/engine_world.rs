@@ -150,7 +150,7 @@ pub fn finish<V: Send + Sync + 'static>(cache: &Cache<u8, V, Plain>) {
     for _ in 0..8 {
         thread::yield_now();
         cache.run_pending_tasks();
-        if cache.run_pending_tasks_within(64).reclamations == 0 {
+        if cache.run_pending_tasks_up_to(64).reclamations == 0 {
             break;
         }
     }

@@ -157,7 +157,8 @@ pub enum WhileComputing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     Nop,
-    Put(Traits),
+    /// With a lifetime of its own, perhaps.
+    Put(Traits, Option<Duration>),
     Remove,
     /// The computation returns an error.
     Fail,
@@ -176,6 +177,8 @@ pub enum Step {
 #[derive(Clone, Copy, Debug)]
 pub enum Op {
     Get(u8),
+    /// A read that takes the entries that the number says.
+    GetIf(u8, u8),
     GetEntry {
         key: u8,
         keep: bool,
@@ -209,14 +212,14 @@ pub enum Op {
     Compute(u8, Decision, WhileComputing),
     TryCompute(u8, Decision, WhileComputing),
     Upsert(u8, Traits, WhileComputing),
-    Replace(u8, Traits),
+    Replace(u8, Traits, Option<Duration>),
     TakeGuard(u8),
     /// The guard that was taken as so many before the last, modulo their number.
     UseGuard(u8, Traits, Option<Duration>),
     DropGuard(u8),
     GetMany(Keys),
     LoadMany(Keys, Traits, ManyMade, WhileLoading),
-    InsertMany(Keys, Traits),
+    InsertMany(Keys, Traits, Term),
     InvalidateMany(Keys),
     SetCapacity(u64),
     SetLive(Option<Duration>),

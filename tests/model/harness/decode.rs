@@ -120,7 +120,8 @@ impl Op {
         let key = key % config.keys;
         let traits = traits(config, a, b, c);
         match op % 128 {
-            0..6 => Self::Get(key),
+            0..4 => Self::Get(key),
+            4..6 => Self::GetIf(key, a),
             6..9 => Self::GetEntry { key, keep: a & 7 == 0 },
             9 => Self::Peek(key),
             10 => Self::ContainsKey(key),
@@ -145,7 +146,7 @@ impl Op {
                 let decision = match d % 4 {
                     0 => Decision::Nop,
                     1 => Decision::Remove,
-                    _ => Decision::Put(traits),
+                    _ => Decision::Put(traits, (a & 3 == 3).then(|| span(b))),
                 };
                 Self::Compute(key, decision, while_computing(config, traits, d / 4, a))
             }
@@ -169,16 +170,17 @@ impl Op {
             0 => Decision::Nop,
             1 => Decision::Remove,
             2 => Decision::Fail,
-            _ => Decision::Put(traits),
+            _ => Decision::Put(traits, (mix & 3 == 3).then(|| span(mix >> 2))),
         };
+        let life = (d & 3 == 0).then(|| span(d >> 2));
         match op % 128 {
             64..76 => Self::Load(key, traits, loading(mix, d), while_loading(config, traits, d)),
             76..79 => Self::LoadIf(key, traits, mix, while_loading(config, traits, d)),
-            79..82 => Self::Replace(key, traits),
+            79..82 => Self::Replace(key, traits, life),
             82..84 => Self::Upsert(key, traits, while_computing(config, traits, d, a)),
             84..86 => Self::TryCompute(key, decision, while_computing(config, traits, d / 5, a)),
             86..91 => Self::TakeGuard(key),
-            91..95 => Self::UseGuard(key, traits, (d & 3 == 0).then(|| span(d >> 2))),
+            91..95 => Self::UseGuard(key, traits, life),
             95..97 => Self::DropGuard(key),
             97..99 => Self::GetMany(keys),
             99..104 => {
@@ -190,7 +192,8 @@ impl Op {
                 };
                 Self::LoadMany(keys, traits, made, while_loading(config, traits, d))
             }
-            104..106 => Self::InsertMany(keys, traits),
+            104 => Self::InsertMany(keys, traits, life.map_or(Term::Policy, Term::For)),
+            105 => Self::InsertMany(keys, traits, Term::Until(shift(d))),
             106 => Self::InvalidateMany(keys),
             107 => Self::InvalidateIf(a),
             108 => Self::Drain(if d & 1 == 0 { usize::MAX } else { usize::from(d >> 4) }),

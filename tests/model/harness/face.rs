@@ -2,7 +2,7 @@
 //! pause, since nobody else runs; the code inside a load or a computation runs at its second poll.
 
 use super::subject::{By, Key, Spread, Value};
-use cortado::{Cache, CompResult, Entry, KeyEntry, KeyEntryByRef, LoaderResult, Op, future};
+use cortado::{Cache, CompResult, Entry, KeyEntry, Loaded, LoaderResult, Op, ReadTimes, future};
 use std::future::{Future, poll_fn};
 use std::ops::Deref;
 use std::pin::pin;
@@ -125,6 +125,8 @@ impl Subject {
         set_expires_at(key: &By, deadline: Instant) -> bool;
         persist(key: &By) -> bool;
         replace(key: Key, value: Value) -> Result<Entry<Key, Value>, Value>;
+        replace_with_ttl(key: Key, value: Value, ttl: Duration)
+            -> Result<Entry<Key, Value>, Value>;
         run_pending_tasks();
         close();
     }
@@ -157,6 +159,25 @@ impl Subject {
         }
     }
 
+    pub fn get_if(&self, key: &By, accept: impl FnMut(&Value, ReadTimes) -> bool) -> Option<Value> {
+        match &self.tasks {
+            None => self.cache.get_if(key, accept),
+            Some(tasks) => run(tasks.get_if(key, accept)),
+        }
+    }
+
+    pub fn load_if<R: LoaderResult<Value>>(
+        &self,
+        key: &Key,
+        init: impl FnOnce(Option<Entry<Key, Value>>) -> R,
+        replace_if: impl FnMut(&Value, ReadTimes) -> bool,
+    ) -> R::Shared<Value> {
+        match &self.tasks {
+            None => self.cache.load_if(key, init, replace_if),
+            Some(tasks) => run(tasks.load_if(key, |old| later(|| init(old)), replace_if)),
+        }
+    }
+
     pub fn get_many<'q>(&self, keys: impl IntoIterator<Item = &'q By>) -> Vec<Option<Value>> {
         match &self.tasks {
             None => self.cache.get_many(keys),
@@ -183,7 +204,7 @@ impl Subject {
 
     /// By tasks one by one: the driver compares what comes before each pair, and tasks would run
     /// the iterator to its end first.
-    pub fn insert_many(&self, pairs: impl IntoIterator<Item = (Key, Value)>) {
+    pub fn insert_many(&self, pairs: impl IntoIterator<Item = (Key, Loaded<Value>)>) {
         match &self.tasks {
             None => self.cache.insert_many(pairs),
             Some(tasks) => pairs.into_iter().for_each(|pair| run(tasks.insert_many([pair]))),
@@ -216,9 +237,9 @@ impl Subject {
 /// The place of a key, by either face.
 pub enum Place<'a> {
     Thread(KeyEntry<'a, Key, Value, Spread>),
-    ThreadByRef(KeyEntryByRef<'a, Key, Key, Value, Spread>),
+    ThreadByRef(KeyEntry<'a, Key, Value, Spread, &'a Key>),
     Task(future::KeyEntry<'a, Key, Value, Spread>),
-    TaskByRef(future::KeyEntryByRef<'a, Key, Key, Value, Spread>),
+    TaskByRef(future::KeyEntry<'a, Key, Value, Spread, &'a Key>),
 }
 
 type Found = Entry<Key, Value>;

@@ -288,6 +288,19 @@ impl Oracle {
         Ok(Some(rec))
     }
 
+    /// A read of an entry for which `accepts` holds. Any other one is a miss, and is left alone.
+    pub fn read_if(
+        &mut self,
+        key: u8,
+        accepts: impl FnOnce(u64) -> bool,
+    ) -> Result<Option<Rec>, Panics> {
+        if self.visible(key).is_some_and(|rec| !accepts(rec.id)) {
+            self.counts.misses += 1;
+            return Ok(None);
+        }
+        self.read(key)
+    }
+
     fn renewed(&mut self, mut rec: Rec) -> Result<Rec, Panics> {
         let current = remaining(rec.cap, self.now);
         let answer = match self.config.expiry {

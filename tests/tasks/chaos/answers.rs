@@ -55,7 +55,7 @@ impl Ledger {
         match self.below(4) {
             0 => Op::Nop,
             1 => Op::Remove,
-            2 => Op::PutWithTtl(self.value(), self.seconds_below(40)),
+            2 => Op::PutLoaded(Loaded::with_ttl(self.value(), self.seconds_below(40))),
             _ => Op::Put(self.value()),
         }
     }

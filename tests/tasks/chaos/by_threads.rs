@@ -2,7 +2,7 @@
 
 use super::answers::numbers;
 use super::subject::Bench;
-use cortado::{GuardResult, LoadLimits};
+use cortado::{LoadLimits, Loaded, future};
 use std::time::Duration;
 
 type Operation = fn(&Bench, u64);
@@ -44,7 +44,7 @@ const READS: &[(&str, Operation)] = &[
     row!(b, _k => b.threads().set_max_capacity(b.below(20))),
     row!(b, _k => b.threads().set_time_to_live(Some(b.seconds_below(100)))),
     row!(b, _k => b.threads().run_pending_tasks()),
-    row!(b, _k => b.threads().run_pending_tasks_within(b.below(5) as usize)),
+    row!(b, _k => b.threads().run_pending_tasks_up_to(b.below(5) as usize)),
     loading_row!(b, c, k => c.last_failure(&b.name(k))),
 ];
 
@@ -68,10 +68,10 @@ const LOADS_AND_WRITES: &[(&str, Operation)] = &[
     row!(b, k => b.threads().remove_entry(&b.name(k))),
     row!(b, k => b.threads().remove_if(&b.name(k), |_, _| b.condition())),
     row!(b, _k => b.threads().retain(|_, _| b.condition())),
-    row!(b, _k => b.threads().drain().take(2).count()),
+    row!(b, _k => b.threads().keys().filter_map(|key| b.threads().remove_entry(&key)).take(2).count()),
     loading_row!(b, c, k => c.get(&b.name(k))),
     loading_row!(b, c, k => c.get_entry(&b.name(k))),
-    loading_row!(b, c, _k => c.get_many(b.some_keys())),
+    loading_row!(b, c, _k => c.get_many(&b.some_keys())),
     loading_row!(b, c, k => c.refresh(&b.key(k))),
     loading_row!(b, c, k => c.get_within(&b.key(k), AT_ONCE)),
 ];
@@ -80,11 +80,12 @@ const AT_ONCE: LoadLimits = LoadLimits { soft: Duration::ZERO, hard: Duration::Z
 
 /// Takes the load of a missing key over, and gives it up now and then.
 fn load_by_guard(bench: &Bench, key: u64) {
-    let found = bench.threads().get_value_or_guard(&bench.name(key), Some(Duration::ZERO));
-    if let GuardResult::Guard(guard) = found
+    let name = bench.name(key);
+    let asking = async |cache: &future::Cache<_, _, _>| cache.get_value_or_guard(&name).await;
+    if let Ok(Err(guard)) = bench.threads().within(Duration::ZERO, asking)
         && !bench.once_in(3)
     {
-        drop(guard.insert_with_ttl(bench.value(), bench.seconds_below(40)));
+        drop(guard.insert(Loaded::with_ttl(bench.value(), bench.seconds_below(40))));
     }
 }
 

@@ -24,7 +24,7 @@ type End = (fn(&Bench), RemovalCause);
 
 const ENDS: [End; 3] = [
     (|b| b.hand.advance(HARD), RemovalCause::Expired),
-    (|b| b.cache.sync().invalidate(&7), RemovalCause::Explicit),
+    (|b| b.cache.cache().sync().invalidate(&7), RemovalCause::Explicit),
     (|b| b.cache.invalidate_all(), RemovalCause::Explicit),
 ];
 
@@ -57,7 +57,7 @@ fn otherwise_a_reload_that_makes_nothing_returns_what_is_there() {
                     let b = bench(|builder| builder.executor(|job: cortado::Job| job()));
                     let reading = Task::waiting(get(&b));
                     if write {
-                        b.cache.sync().insert(7, 50);
+                        b.cache.cache().sync().insert(7, 50);
                     }
                     b.upstream.answer(plan);
                     assert_eq!(reading.end(), left, "{name}, {plan:?}");

@@ -110,13 +110,13 @@ fn a_task_that_waits_sees_what_others_insert() {
         let first = Task::waiting(b.cache.get(&8));
         let second = Task::waiting(b.cache.get(&8));
         at_once(b.cache.insert(7, 70));
-        b.cache.sync().insert(8, 80);
+        b.cache.cache().sync().insert(8, 80);
         assert_eq!((stale.end(), reloads.end()), (Ok(70), Ok(70)));
         assert_eq!((first.end(), second.end()), (Ok(80), Ok(80)));
         let third = Task::waiting(b.cache.get(&9));
-        at_once(b.cache.entry(10).or_insert(0));
+        at_once(b.cache.cache().entry(10).or_insert(0));
         let put = async |_| cortado::Op::Put(90);
-        let mut computation = Task::waiting(b.cache.entry(9).and_compute_with(put));
+        let mut computation = Task::waiting(b.cache.cache().entry(9).and_compute_with(put));
         // It waits for the load.
         assert!(!computation.poll());
         at_once(b.cache.insert(9, 91));
@@ -248,10 +248,10 @@ fn many_keys_are_loaded_by_one_call() {
             Cache::builder().executor(|job: Job| job()).build_with_loader(loader.clone()),
         );
         at_once(cache.insert(2, 5));
-        let many = Task::new(cache.get_many([1, 2, 4, 6, 4]));
+        let many = Task::new(cache.get_many(&[1, 2, 4, 6, 4]));
         assert_eq!(many.end(), Ok(vec![None, Some(5), Some(40), Some(60), Some(40)]));
         assert_eq!(at_once(cache.cache().get(&100)), Some(1000));
-        let failed = Task::new(cache.get_many([8, 99]));
+        let failed = Task::new(cache.get_many(&[8, 99]));
         assert_eq!(failed.end(), Err(Arc::new("down")));
         assert_eq!(at_once(cache.cache().get(&8)), Some(80));
         assert_eq!(*loader.0.lock().unwrap(), [vec![1, 4, 6], vec![8, 99]]);

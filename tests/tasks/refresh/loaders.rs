@@ -76,7 +76,7 @@ fn not_modified_is_the_old_value_for_a_callers_condition() {
             let b = bench(|builder| builder);
             assert_eq!(at_once(b.cache.get(&7)), Ok(1));
             b.jobs.run();
-            let place = b.cache.entry(7);
+            let place = b.cache.cache().entry(7);
             let caller = Task::waiting(place.or_insert_with_if(async { 9 }, |value| *value == 1));
             b.upstream.answer(Ok(brought));
             b.jobs.run();
@@ -98,9 +98,9 @@ fn a_read_that_reloads_is_not_held_back() {
                 .refresh_after_write(SOFT)
                 .executor(|job: Job| job())
                 .clock(clock)
-                .build_with_loader(|key: &u32| Ok::<_, ()>(Loaded::new(*key))),
+                .build_with_loader(|key: u32| Ok::<_, ()>(Loaded::new(key))),
         );
-        let mut removals = cache.removals().unwrap();
+        let mut removals = cache.cache().removals().unwrap();
         cache.cache().insert(1, 0);
         for by_task in [false, true] {
             hand.advance(SOFT);
@@ -119,7 +119,7 @@ fn a_reload_is_left_until_its_task_has_loaded() {
     must_end(|| {
         for own in [true, false] {
             let (clock, hand) = Clock::manual();
-            let load = |key: &u32| Ok::<_, ()>(Loaded::new(key + 1));
+            let load = |key: u32| Ok::<_, ()>(Loaded::new(key + 1));
             let loading = || {
                 let builder = cortado::Cache::builder().refresh_after_write(SOFT);
                 let builder = builder.executor(|job: cortado::Job| job()).clock(clock.clone());
@@ -157,7 +157,7 @@ fn a_bulk_load_that_is_cancelled_leaves_its_reload_to_the_next_operation() {
         let (clock, hand) = Clock::manual();
         let builder =
             cortado::Cache::builder().refresh_after_write(SOFT).executor(|job: cortado::Job| job());
-        let load = |key: &u32| Ok::<_, ()>(Loaded::new(key + 1));
+        let load = |key: u32| Ok::<_, ()>(Loaded::new(key + 1));
         let cache = loading_audited(builder.clock(clock).build_with_loader(load));
         cache.cache().insert(1, 0);
         hand.advance(SOFT);
@@ -188,7 +188,7 @@ fn a_read_that_reloads_in_its_task_is_not_held_back() {
                 builder.refresh_after_write(SOFT).executor(|job: cortado::Job| job()).clock(clock);
             let load = |key: u32| async move { Ok::<_, ()>(Loaded::new(key)) };
             let cache = tasks_loading_audited(builder.build_with_loader(load));
-            let mut removals = cache.removals().unwrap();
+            let mut removals = cache.cache().removals().unwrap();
             at_once(cache.insert(1, 0));
             hand.advance(SOFT);
             let got = if is_within {
@@ -216,7 +216,7 @@ fn no_reload_begins_while_too_many_notifications_wait() {
                 .executor(move |job: Job| drop(jobs.send(job)))
                 .build_with_loader(|key: u32| async move { Ok::<_, ()>(Loaded::new(key)) }),
         );
-        let mut removals = cache.removals().unwrap();
+        let mut removals = cache.cache().removals().unwrap();
         at_once(cache.insert(1, 0));
         for _ in 0..10 {
             hand.advance(SOFT);
@@ -246,14 +246,14 @@ fn a_job_that_reloads_waits_for_no_receiver() {
                 builder
                     .executor(move |job| drop(jobs.send(job)))
                     .clock(clock)
-                    .build_with_loader(|key: &u32| Ok::<_, ()>(Loaded::new(*key))),
+                    .build_with_loader(|key: u32| Ok::<_, ()>(Loaded::new(key))),
             );
             cache.cache().insert(1, 0);
             if is_load {
                 // Nobody has taken the receiver, so nobody is held back yet.
                 cache.invalidate(&1);
             }
-            let mut removals = cache.removals().unwrap();
+            let mut removals = cache.cache().removals().unwrap();
             hand.advance(SOFT);
             if is_load {
                 assert!(cache.refresh(&1));
@@ -307,7 +307,7 @@ fn reads_that_are_held_back_deliver() {
             .notification_limit(0, Overflow::Wait)
             .executor(move |job| drop(jobs.send(job)))
             .clock(clock)
-            .build_with_loader(|key: &u32| Ok::<_, ()>(Loaded::new(*key))),
+            .build_with_loader(|key: u32| Ok::<_, ()>(Loaded::new(key))),
     );
     cache.cache().insert(1, 0);
     hand.advance(SOFT);

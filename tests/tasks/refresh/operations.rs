@@ -58,15 +58,18 @@ fn pairs(keys: &[&u32]) -> std::future::Ready<Vec<(u32, u32)>> {
 
 fn by_call() -> Vec<Row> {
     vec![
-        own("get_with", |b| run(b, b.cache.get_with(KEY, async { 2 })).to_string(), MADE),
+        own("get_with", |b| run(b, b.cache.cache().get_with(KEY, async { 2 })).to_string(), MADE),
         own(
             "get_with_by_ref",
-            |b| run(b, b.cache.get_with_by_ref(&KEY, async { 2 })).to_string(),
+            |b| run(b, b.cache.cache().get_with_by_ref(&KEY, async { 2 })).to_string(),
             MADE,
         ),
         own(
-            "get_with_if: no",
-            |b| run(b, b.cache.get_with_if(KEY, async { 2 }, |_| false)).to_string(),
+            "load_if: no",
+            |b| {
+                let load = async |_| Loaded::new(2);
+                run(b, b.cache.cache().load_if(&KEY, load, |_, _| false)).to_string()
+            },
             MADE,
         ),
         // A stale value triggers a reload, whose job finds another value.
@@ -74,50 +77,64 @@ fn by_call() -> Vec<Row> {
             asked: [&[]; 3],
             replaces: true,
             ..own(
-                "get_with_if: yes",
-                |b| run(b, b.cache.get_with_if(KEY, async { 2 }, |_| true)).to_string(),
+                "load_if: yes",
+                |b| {
+                    let load = async |_| Loaded::new(2);
+                    run(b, b.cache.cache().load_if(&KEY, load, |_, _| true)).to_string()
+                },
                 ["2"; 3],
             )
         },
         own(
             "optionally_get_with",
-            |b| format!("{:?}", run(b, b.cache.optionally_get_with(KEY, async { Some(2) }))),
+            |b| {
+                format!("{:?}", run(b, b.cache.cache().optionally_get_with(KEY, async { Some(2) })))
+            },
             SOME,
         ),
         own(
             "optionally_get_with_by_ref: none",
-            |b| format!("{:?}", run(b, b.cache.optionally_get_with_by_ref(&KEY, async { None }))),
+            |b| {
+                format!(
+                    "{:?}",
+                    run(b, b.cache.cache().optionally_get_with_by_ref(&KEY, async { None }))
+                )
+            },
             ["Some(1)", "Some(1)", "None"],
         ),
         own(
             "try_get_with: error",
-            |b| format!("{:?}", run(b, b.cache.try_get_with(KEY, async { Err("down") }))),
+            |b| format!("{:?}", run(b, b.cache.cache().try_get_with(KEY, async { Err("down") }))),
             ["Ok(1)", "Ok(1)", "Err(\"down\")"],
         ),
         own(
             "try_get_with_by_ref",
             |b| {
-                let load = b.cache.try_get_with_by_ref(&KEY, async { Ok::<_, ()>(2) });
+                let load = b.cache.cache().try_get_with_by_ref(&KEY, async { Ok::<_, ()>(2) });
                 run(b, load).unwrap().to_string()
             },
             MADE,
         ),
-        own("load", |b| run(b, b.cache.load(KEY, async { Loaded::new(2) })).to_string(), MADE),
+        own(
+            "load",
+            |b| run(b, b.cache.cache().load(KEY, async { Loaded::new(2) })).to_string(),
+            MADE,
+        ),
         own(
             "load_by_ref",
-            |b| run(b, b.cache.load_by_ref(&KEY, async { Loaded::new(2) })).to_string(),
+            |b| run(b, b.cache.cache().load_by_ref(&KEY, async { Loaded::new(2) })).to_string(),
             MADE,
         ),
         own(
             "get_many_with",
-            |b| format!("{:?}", run(b, b.cache.get_many_with([KEY], pairs))),
+            |b| format!("{:?}", run(b, b.cache.cache().get_many_with([KEY], pairs))),
             MANY,
         ),
         own(
             "try_get_many_with",
             |b| {
                 let load = |keys: &[&u32]| ready(Ok::<_, ()>(pairs(keys).into_inner()));
-                format!("{:?}", run(b, b.cache.try_get_many_with([KEY], load)).unwrap())
+                format!("{:?}", run(b, b.cache.cache().try_get_many_with([KEY], load)).unwrap())
             },
             MANY,
         ),
@@ -126,22 +143,29 @@ fn by_call() -> Vec<Row> {
 
 fn of_a_place() -> Vec<Row> {
     vec![
-        own("or_insert", |b| run(b, b.cache.entry(KEY).or_insert(2)).to_string(), MADE),
-        own("or_default", |b| run(b, b.cache.entry(KEY).or_default()).to_string(), ["1", "1", "0"]),
+        own("or_insert", |b| run(b, b.cache.cache().entry(KEY).or_insert(2)).to_string(), MADE),
+        own(
+            "or_default",
+            |b| run(b, b.cache.cache().entry(KEY).or_default()).to_string(),
+            ["1", "1", "0"],
+        ),
         own(
             "or_insert_with",
-            |b| run(b, b.cache.entry(KEY).or_insert_with(async { 2 })).to_string(),
+            |b| run(b, b.cache.cache().entry(KEY).or_insert_with(async { 2 })).to_string(),
             MADE,
         ),
         own(
             "or_insert_with_if: no",
-            |b| run(b, b.cache.entry(KEY).or_insert_with_if(async { 2 }, |_| false)).to_string(),
+            |b| {
+                run(b, b.cache.cache().entry(KEY).or_insert_with_if(async { 2 }, |_| false))
+                    .to_string()
+            },
             MADE,
         ),
         own(
             "or_optionally_insert_with",
             |b| {
-                let load = b.cache.entry(KEY).or_optionally_insert_with(async { Some(2) });
+                let load = b.cache.cache().entry(KEY).or_optionally_insert_with(async { Some(2) });
                 format!("{:?}", run(b, load).map(|entry| *entry))
             },
             SOME,
@@ -149,14 +173,18 @@ fn of_a_place() -> Vec<Row> {
         own(
             "or_try_insert_with",
             |b| {
-                let load = b.cache.entry_by_ref(&KEY).or_try_insert_with(async { Ok::<_, ()>(2) });
+                let load =
+                    b.cache.cache().entry_by_ref(&KEY).or_try_insert_with(async { Ok::<_, ()>(2) });
                 run(b, load).unwrap().to_string()
             },
             MADE,
         ),
         own(
             "or_load_with",
-            |b| run(b, b.cache.entry(KEY).or_load_with(async { Loaded::new(2) })).to_string(),
+            |b| {
+                run(b, b.cache.cache().entry(KEY).or_load_with(async { Loaded::new(2) }))
+                    .to_string()
+            },
             MADE,
         ),
     ]
@@ -168,7 +196,7 @@ fn by_the_stored_loader() -> Vec<Row> {
         stored("get_entry", |b| run(b, b.cache.get_entry(&KEY)).unwrap().to_string(), ["1"; 3]),
         stored(
             "get_many",
-            |b| format!("{:?}", run(b, b.cache.get_many([KEY]))),
+            |b| format!("{:?}", run(b, b.cache.get_many(&[KEY]))),
             ["Ok([Some(1)])"; 3],
         ),
         stored(

@@ -2,8 +2,7 @@
 
 use super::super::bench::Bench;
 use super::{KEY, Row, check, row};
-use crate::common::HANG;
-use cortado::{Cache, GuardResult, LoadLimits, Loaded, RemovalCause};
+use cortado::{Cache, LoadLimits, Loaded, RemovalCause};
 use std::time::Duration;
 
 /// Of a load whose loader makes 2 if there is no value.
@@ -19,7 +18,11 @@ fn own_loaders() -> Vec<Row> {
     let rows = [
         row("get_with", |b| format!("{}", of(b).get_with(KEY, || 2)), MADE),
         row("get_with_by_ref", |b| format!("{}", of(b).get_with_by_ref(&KEY, || 2)), MADE),
-        row("get_with_if: no", |b| format!("{}", of(b).get_with_if(KEY, || 2, |_| false)), MADE),
+        row(
+            "load_if: no",
+            |b| format!("{}", of(b).load_if(&KEY, |_| Loaded::new(2), |_, _| false)),
+            MADE,
+        ),
         row(
             "try_get_with",
             |b| format!("{}", of(b).try_get_with(KEY, || Ok::<_, ()>(2)).unwrap()),
@@ -63,12 +66,7 @@ fn of_many() -> Vec<Row> {
             },
             MANY,
         ),
-        row(
-            "get_many_within",
-            |b| format!("{:?}", of(b).get_many_within(HANG, [KEY], pairs).unwrap()),
-            MANY,
-        ),
-        row("LoadingCache::get_many", |b| format!("{:?}", b.cache.get_many([KEY]).unwrap()), MANY),
+        row("LoadingCache::get_many", |b| format!("{:?}", b.cache.get_many(&[KEY]).unwrap()), MANY),
     ];
     rows.into_iter().map(Row::triggers).collect()
 }
@@ -103,10 +101,9 @@ fn places() -> Vec<Row> {
         ),
         row(
             "get_value_or_guard",
-            |b| match of(b).get_value_or_guard(&KEY, None) {
-                GuardResult::Value(value) => format!("{value}"),
-                GuardResult::Guard(guard) => format!("guard {}", *guard.insert(2)),
-                GuardResult::Timeout => unreachable!("nobody else loads"),
+            |b| match of(b).get_value_or_guard(&KEY) {
+                Ok(value) => format!("{value}"),
+                Err(guard) => format!("guard {}", *guard.insert(2)),
             },
             ["1", "1", "guard 2"],
         ),
@@ -126,8 +123,8 @@ fn others() -> Vec<Row> {
     vec![
         // A stale value triggers a reload, whose job finds another value.
         row(
-            "get_with_if: yes",
-            |b| format!("{}", of(b).get_with_if(KEY, || 2, |_| true)),
+            "load_if: yes",
+            |b| format!("{}", of(b).load_if(&KEY, |_| Loaded::new(2), |_, _| true)),
             ["2"; 3],
         )
         .tells(replaced),

@@ -12,8 +12,8 @@ const NOTHING: [&str; 3] = ["None"; 3];
 
 /// The value that is there after an operation, and the seconds that are left to it.
 fn after(b: &Bench) -> String {
-    let left = b.cache.expires_in(&KEY).due().map(|left| left.as_secs());
-    let value = b.cache.peek(&KEY).map(|entry| *entry);
+    let left = b.cache.cache().expires_in(&KEY).due().map(|left| left.as_secs());
+    let value = b.cache.cache().peek(&KEY).map(|entry| *entry);
     format!("{:?}", value.zip(left))
 }
 
@@ -23,22 +23,22 @@ fn inserts() -> Vec<Row> {
             "insert",
             |b| {
                 b.cache.insert(KEY, 2);
-                format!("{:?}", b.cache.peek(&KEY).map(|it| *it))
+                format!("{:?}", b.cache.cache().peek(&KEY).map(|it| *it))
             },
             ["Some(2)"; 3],
         ),
         row(
             "insert_many",
             |b| {
-                b.cache.insert_many([(KEY, 3), (KEY, 2)]);
-                format!("{:?}", b.cache.peek(&KEY).map(|it| *it))
+                b.cache.cache().insert_many([(KEY, 3), (KEY, 2)]);
+                format!("{:?}", b.cache.cache().peek(&KEY).map(|it| *it))
             },
             ["Some(2)"; 3],
         ),
         row(
             "insert_with_ttl",
             |b| {
-                b.cache.insert_with_ttl(KEY, 2, 50 * SECOND);
+                b.cache.cache().insert_with_ttl(KEY, 2, 50 * SECOND);
                 after(b)
             },
             ["Some((2, 50))"; 3],
@@ -46,14 +46,14 @@ fn inserts() -> Vec<Row> {
         row(
             "insert_until",
             |b| {
-                b.cache.insert_until(KEY, 2, present(b) + 50 * SECOND);
+                b.cache.cache().insert_until(KEY, 2, present(b) + 50 * SECOND);
                 after(b)
             },
             ["Some((2, 50))"; 3],
         ),
         row(
             "replace",
-            |b| format!("{:?}", b.cache.replace(KEY, 2).map(|it| *it)),
+            |b| format!("{:?}", b.cache.cache().replace(KEY, 2).map(|it| *it)),
             ["Ok(1)", "Ok(1)", "Err(2)"],
         ),
     ];
@@ -63,12 +63,20 @@ fn inserts() -> Vec<Row> {
 fn removals() -> Vec<Row> {
     let rows = [
         row("remove", |b| format!("{:?}", b.cache.remove(&KEY)), REMOVED),
-        row("remove_entry", |b| format!("{:?}", b.cache.remove_entry(&KEY).map(|it| *it)), REMOVED),
-        row("remove_if", |b| format!("{:?}", b.cache.remove_if(&KEY, |_, _| true)), REMOVED),
+        row(
+            "remove_entry",
+            |b| format!("{:?}", b.cache.cache().remove_entry(&KEY).map(|it| *it)),
+            REMOVED,
+        ),
+        row(
+            "remove_if",
+            |b| format!("{:?}", b.cache.cache().remove_if(&KEY, |_, _| true)),
+            REMOVED,
+        ),
         row(
             "retain",
             |b| {
-                b.cache.retain(|_, _| false);
+                b.cache.cache().retain(|_, _| false);
                 after(b)
             },
             NOTHING,
@@ -84,7 +92,7 @@ fn removals() -> Vec<Row> {
         row(
             "invalidate_many",
             |b| {
-                b.cache.invalidate_many([&KEY]);
+                b.cache.cache().invalidate_many([&KEY]);
                 after(b)
             },
             NOTHING,
@@ -92,12 +100,11 @@ fn removals() -> Vec<Row> {
         row(
             "invalidate_entries_if",
             |b| {
-                b.cache.invalidate_entries_if(|_, value| *value == 1).unwrap();
+                b.cache.cache().invalidate_entries_if(|_, value| *value == 1).unwrap();
                 after(b)
             },
             NOTHING,
         ),
-        row("drain", |b| format!("{:?}", b.cache.drain().next().map(|it| *it)), REMOVED),
         // An entry that was cleared leaves as such, even if nobody had noticed its expiry.
         Row {
             told: (None, RemovalCause::Explicit),
@@ -115,7 +122,7 @@ fn removals() -> Vec<Row> {
             ..row(
                 "close",
                 |b| {
-                    b.cache.close();
+                    b.cache.cache().close();
                     after(b)
                 },
                 NOTHING,
@@ -128,29 +135,39 @@ fn removals() -> Vec<Row> {
 /// Operations that leave the entry alone, or change its lifetime.
 fn others() -> Vec<Row> {
     vec![
-        row("remove_if: no", |b| format!("{:?}", b.cache.remove_if(&KEY, |_, _| false)), NOTHING),
+        row(
+            "remove_if: no",
+            |b| format!("{:?}", b.cache.cache().remove_if(&KEY, |_, _| false)),
+            NOTHING,
+        ),
         row(
             "retain: yes",
             |b| {
-                b.cache.retain(|_, _| true);
+                b.cache.cache().retain(|_, _| true);
                 after(b)
             },
             ["Some((1, 95))", "Some((1, 80))", "None"],
         ),
         row(
             "set_ttl",
-            |b| format!("{} {}", b.cache.set_ttl(&KEY, 50 * SECOND), after(b)),
+            |b| format!("{} {}", b.cache.cache().set_ttl(&KEY, 50 * SECOND), after(b)),
             ["true Some((1, 50))", "true Some((1, 50))", "false None"],
         ),
         row(
             "set_expires_at",
-            |b| format!("{} {}", b.cache.set_expires_at(&KEY, present(b) + 50 * SECOND), after(b)),
+            |b| {
+                format!(
+                    "{} {}",
+                    b.cache.cache().set_expires_at(&KEY, present(b) + 50 * SECOND),
+                    after(b)
+                )
+            },
             ["true Some((1, 50))", "true Some((1, 50))", "false None"],
         ),
         row(
             "a lifetime of zero",
             |b| {
-                b.cache.set_ttl(&KEY, Duration::ZERO);
+                b.cache.cache().set_ttl(&KEY, Duration::ZERO);
                 after(b)
             },
             NOTHING,
@@ -158,7 +175,7 @@ fn others() -> Vec<Row> {
         .tells(RemovalCause::Expired),
         row(
             "persist",
-            |b| format!("{} {:?}", b.cache.persist(&KEY), b.cache.contains_key(&KEY)),
+            |b| format!("{} {:?}", b.cache.cache().persist(&KEY), b.cache.contains_key(&KEY)),
             ["true true", "true true", "false false"],
         ),
     ]
@@ -170,7 +187,7 @@ fn computations() -> Vec<Row> {
             "and_compute_with: nop",
             |b| {
                 let mut found = None;
-                b.cache.entry(KEY).and_compute_with(|entry| {
+                b.cache.cache().entry(KEY).and_compute_with(|entry| {
                     found = entry.map(|it| *it);
                     Op::Nop
                 });
@@ -181,7 +198,7 @@ fn computations() -> Vec<Row> {
         row(
             "and_compute_with: remove",
             |b| {
-                let result = b.cache.entry(KEY).and_compute_with(|_| Op::Remove);
+                let result = b.cache.cache().entry(KEY).and_compute_with(|_| Op::Remove);
                 format!("{:?}", result.into_entry().map(|it| *it))
             },
             REMOVED,
@@ -190,7 +207,7 @@ fn computations() -> Vec<Row> {
         row(
             "and_compute_with: put",
             |b| {
-                let result = b.cache.entry(KEY).and_compute_with(|_| Op::Put(2));
+                let result = b.cache.cache().entry(KEY).and_compute_with(|_| Op::Put(2));
                 format!("{:?}", result.into_entry().map(|it| (*it, it.is_old_value_replaced())))
             },
             ["Some((2, true))", "Some((2, true))", "Some((2, false))"],
@@ -199,7 +216,11 @@ fn computations() -> Vec<Row> {
         row(
             "and_upsert_with",
             |b| {
-                let put = b.cache.entry(KEY).and_upsert_with(|entry| entry.map_or(0, |it| *it) + 1);
+                let put = b
+                    .cache
+                    .cache()
+                    .entry(KEY)
+                    .and_upsert_with(|entry| entry.map_or(0, |it| *it) + 1);
                 format!("{} {}", *put, put.is_old_value_replaced())
             },
             ["2 true", "2 true", "1 false"],
@@ -209,7 +230,7 @@ fn computations() -> Vec<Row> {
             "and_try_compute_with: put",
             |b| {
                 let put = |_| Ok::<_, ()>(Op::Put(2));
-                b.cache.entry(KEY).and_try_compute_with(put).unwrap();
+                b.cache.cache().entry(KEY).and_try_compute_with(put).unwrap();
                 after(b)
             },
             ["Some((2, 100))"; 3],
@@ -219,7 +240,7 @@ fn computations() -> Vec<Row> {
             "and_try_compute_with: error",
             |b| {
                 let fails = |entry: Option<cortado::Entry<u32, u32>>| Err(entry.map(|it| *it));
-                format!("{:?}", b.cache.entry(KEY).and_try_compute_with(fails).unwrap_err())
+                format!("{:?}", b.cache.cache().entry(KEY).and_try_compute_with(fails).unwrap_err())
             },
             REMOVED,
         ),

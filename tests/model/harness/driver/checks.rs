@@ -57,7 +57,7 @@ impl Driver {
         expect_eq!(self, self.cache.entry_count(), oracle.recs().count() as u64, "entry_count");
         let weight = oracle.weight();
         expect_eq!(self, self.cache.weighted_size(), weight, "weighted_size");
-        let most = self.cache.max_capacity().unwrap_or(u64::MAX);
+        let most = self.cache.policy().max_capacity().unwrap_or(u64::MAX);
         assert!(weight <= most, "operation {number}: {weight} of {most} after maintenance");
         self.check_next_expiration();
         self.check_stats();

@@ -5,7 +5,7 @@ use super::seen::Seen;
 use super::{Driver, attempt, expect_eq};
 use crate::harness::case::Traits;
 use crate::harness::subject::{Key, Spread, Value};
-use cortado::{GuardResult, LoadGuard};
+use cortado::{LoadGuard, Loaded, TimedOut, future};
 use std::time::Duration;
 
 /// A guard that is kept.
@@ -43,9 +43,10 @@ impl Driver {
         let found = self.oracle.read(key);
         assert!(matches!(found, Ok(None)), "operation {}: a guard for {found:?}", self.number);
         let k = self.reports.key(key);
-        let result = self.cache.get_value_or_guard(&k, Some(Duration::ZERO));
+        let asking = async |cache: &future::Cache<_, _, _>| cache.get_value_or_guard(&k).await;
+        let result = self.cache.within(Duration::ZERO, asking);
         self.oracle.counts.special.timeouts += 1;
-        let timed_out = matches!(result, GuardResult::Timeout);
+        let timed_out = matches!(result, Err(TimedOut));
         assert!(timed_out, "operation {}: the guard of key {key} blocks no load", self.number);
     }
 
@@ -55,12 +56,12 @@ impl Driver {
         }
         let found = self.oracle.read(key);
         let (k, cache) = (self.reports.key(key), self.cache.clone());
-        match (attempt(|| cache.get_value_or_guard(&k, None)), found) {
+        match (attempt(|| cache.get_value_or_guard(&k)), found) {
             (None, Err(_)) => {}
-            (Some(GuardResult::Value(value)), Ok(Some(rec))) => {
+            (Some(Ok(value)), Ok(Some(rec))) => {
                 expect_eq!(self, value.id, rec.id, "get_value_or_guard");
             }
-            (Some(GuardResult::Guard(guard)), Ok(None)) => {
+            (Some(Err(guard)), Ok(None)) => {
                 assert_eq!(guard.key().number, key);
                 self.guards.push(Held { guard, key, overtaken: false });
                 if self.guards.len() > MOST {
@@ -85,7 +86,7 @@ impl Driver {
         self.oracle.counts.special.overtaken += u64::from(overtaken);
         let entry = attempt(|| match life {
             None => guard.insert(value),
-            Some(life) => guard.insert_with_ttl(value, life),
+            Some(life) => guard.insert(Loaded::with_ttl(value, life)),
         });
         let expected =
             expected.map(|landed| Seen::expected(&landed.rec, self.oracle.now, landed.fresh));

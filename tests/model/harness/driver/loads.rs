@@ -1,11 +1,12 @@
 //! Loads of one key, in the midst of which other operations are performed.
 
-use super::seen::Seen;
+use super::seen::{Handle, Seen};
 use super::{Driver, attempt, expect_eq};
 use crate::harness::case::*;
 use crate::harness::loading::{Got, load};
 use crate::harness::oracle::{Panics, Rec};
-use crate::harness::subject::Planned;
+use crate::harness::subject::{Planned, Value};
+use cortado::Loaded;
 use std::cell::Cell;
 use std::panic::resume_unwind;
 use std::time::Duration;
@@ -73,33 +74,59 @@ impl Driver {
             return self.times_out(key);
         }
         let replaces = |id: u64| !(id ^ u64::from(salt)).is_multiple_of(3);
-        let found = self.oracle.read(key);
+        // By `load_if`, and with a lifetime.
+        let (by_load_if, life) = (salt & 64 != 0, (salt & 32 != 0).then(|| LIFE));
+        let term = term(life.filter(|_| by_load_if));
+        let before = self.oracle.visible(key);
+        let found = self.oracle.read_if(key, |id| !replaces(id));
         let id = self.id();
         let (k, value) = (self.reports.key(key), self.reports.value(id, traits));
         let cache = self.cache.clone();
         let (entered, mut judged) = (Cell::new(None), Vec::new());
         self.nested += 1;
-        let init = || {
+        let mut init = |old: Option<Option<Handle>>| {
             // The load has looked again. A read hook may have ended the life that the read found.
             self.oracle.claim(key);
+            if let Some(old) = old {
+                // The read may have run maintenance.
+                self.settle();
+                let there = self.oracle.visible(key);
+                self.check_handle(old.as_ref(), there.as_ref(), "what a load replaces");
+            }
             entered.set(Some(None));
             entered.set(Some(Some(self.while_loading(key, meanwhile, true))));
-            value
         };
-        let condition = |value: &crate::harness::subject::Value| {
+        let mut condition = |value: &Value| {
             judged.push(value.id);
             replaces(value.id)
         };
-        let got = attempt(|| cache.entry(k).or_insert_with_if(init, condition));
+        let got = attempt(|| {
+            if by_load_if {
+                let load = |old| {
+                    init(Some(old));
+                    Ok::<_, ()>(Some(match life {
+                        None => Loaded::new(value),
+                        Some(life) => Loaded::with_ttl(value, life),
+                    }))
+                };
+                let value = cache.load_if(&k, load, |value, _| condition(value));
+                return Got::Value(value.ok().flatten().expect("the loader makes a value"));
+            }
+            let load = || {
+                init(None);
+                value
+            };
+            Got::Handle(cache.entry(k).or_insert_with_if(load, condition))
+        });
         self.nested -= 1;
         let mut expected_judged: Vec<u64> = Vec::new();
-        expected_judged.extend(found.iter().flatten().map(|rec| rec.id));
+        expected_judged.extend(before.map(|rec| rec.id));
         let expected = match (found, entered.get()) {
             (Err(Panics), None) => None,
             (Ok(Some(rec)), None) if !replaces(rec.id) => {
                 Some(Landed { rec, fresh: false, replaced: false })
             }
-            (Ok(found), Some(kept)) if found.is_none_or(|rec| replaces(rec.id)) => {
+            (Ok(_), Some(kept)) if before.is_none_or(|rec| replaces(rec.id)) => {
                 kept.and_then(|kept| {
                     let judge = |id| {
                         if !expected_judged.contains(&id) {
@@ -107,7 +134,7 @@ impl Driver {
                         }
                         replaces(id)
                     };
-                    self.loaded_if(key, (id, traits, Term::Policy), kept, judge)
+                    self.loaded_if(key, (id, traits, term), kept, judge)
                 })
             }
             (found, entered) => {
@@ -116,9 +143,17 @@ impl Driver {
         };
         expect_eq!(self, judged, expected_judged, "what is judged");
         let now = self.oracle.now;
-        let seen = got.as_ref().map(|entry| (Seen::of(entry), entry.is_old_value_replaced()));
-        let expected = expected.map(|it| (Seen::expected(&it.rec, now, it.fresh), it.replaced));
-        expect_eq!(self, seen, expected, "or_insert_with_if");
+        match (got, expected) {
+            (Some(Got::Value(value)), Some(it)) => {
+                expect_eq!(self, value.id, it.rec.id, "load_if");
+            }
+            (Some(Got::Handle(entry)), Some(it)) => {
+                let seen = (Seen::of(&entry), entry.is_old_value_replaced());
+                let expected = (Seen::expected(&it.rec, now, it.fresh), it.replaced);
+                expect_eq!(self, seen, expected, "or_insert_with_if");
+            }
+            (got, expected) => expect_eq!(self, got.is_some(), expected.is_some(), "it panics"),
+        }
     }
 
     /// Inside the loader. False if what it makes must not be kept.
@@ -195,6 +230,9 @@ impl Driver {
         Some(Landed { rec, fresh: true, replaced })
     }
 }
+
+/// The lifetime that a load with a condition gives.
+const LIFE: Duration = Duration::from_secs(2);
 
 const NESTED: Loading =
     Loading { kind: Kind::None, by_entry: true, by_ref: true, loaded: Some(None), makes: true };

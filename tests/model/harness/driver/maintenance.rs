@@ -45,13 +45,13 @@ impl Driver {
     }
 
     pub(super) fn run_within(&mut self, units: usize) {
-        let mut pending = self.cache.run_pending_tasks_within(units);
+        let mut pending = self.cache.run_pending_tasks_up_to(units);
         let mut rounds = 0;
         // To the last notification, which tells what the slices have done.
         while pending.notifications > 0 || (units > 0 && !finished(&pending)) {
             rounds += 1;
             assert!(rounds < 1000, "operation {}: no end of {pending:?}", self.number);
-            pending = self.cache.run_pending_tasks_within(units.max(1));
+            pending = self.cache.run_pending_tasks_up_to(units.max(1));
         }
         self.settle();
         let capacity = self.oracle.config.max_capacity.unwrap_or(u64::MAX);

@@ -64,15 +64,15 @@ impl Driver {
         expect_eq!(self, got.map(|values| ids(&values)), expected, "get_many");
     }
 
-    pub(super) fn insert_many(&mut self, keys: Keys, traits: Traits) {
+    pub(super) fn insert_many(&mut self, keys: Keys, traits: Traits, term: Term) {
         let mut keys = keys.all(&self.oracle.config);
         let (cache, mut planned) = (self.cache.clone(), true);
         let done = attempt(|| {
             cache.insert_many(std::iter::from_fn(|| {
                 self.settle();
                 let (key, id) = (keys.next()?, self.id());
-                planned = self.plan_insert(key, id, traits, Term::Policy);
-                Some((self.reports.key(key), self.reports.value(id, traits)))
+                planned = self.plan_insert(key, id, traits, term);
+                Some((self.reports.key(key), self.loaded_value(id, traits, term)))
             }));
         });
         self.oracle.counts.panics += u64::from(!planned);

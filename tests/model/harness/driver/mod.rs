@@ -15,8 +15,8 @@ mod writes;
 use super::case::*;
 use super::face::Subject;
 use super::oracle::{Counts, FIRST, NEVER, Oracle, Rec, nanos};
-use super::subject::{By, Planned, Reports, build};
-use cortado::ManualClock;
+use super::subject::{By, Planned, Reports, Value, build};
+use cortado::{Loaded, ManualClock};
 use guards::Held;
 use seen::{Handle, Seen};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -180,13 +180,10 @@ impl Driver {
     fn dispatch(&mut self, op: Op) {
         match op {
             Op::Get(key) => self.read(key, |cache, key| cache.get(&By(key)).map(|v| v.id)),
+            Op::GetIf(key, salt) => self.get_if(key, u64::from(salt)),
             Op::Pinned(key) => self.read(key, |cache, key| {
                 let pinned = cache.pin();
-                let pair = pinned.get_key_value(&By(key));
-                pair.map(|(found, value)| {
-                    assert_eq!(found.number, key);
-                    value.id
-                })
+                pinned.get(&By(key)).map(|value| value.id)
             }),
             Op::GetEntry { key, keep } => self.get_entry(key, keep),
             Op::Peek(key) => {
@@ -261,7 +258,7 @@ impl Driver {
                 self.compute(key, decision, meanwhile, true);
             }
             Op::Upsert(key, traits, meanwhile) => self.upsert(key, traits, meanwhile),
-            Op::Replace(key, traits) => self.replace(key, traits),
+            Op::Replace(key, traits, life) => self.replace(key, traits, life),
             Op::TakeGuard(key) => self.take_guard(key),
             Op::UseGuard(nth, traits, life) => self.use_guard(nth, traits, life),
             Op::DropGuard(nth) => self.drop_guard(nth),
@@ -269,7 +266,7 @@ impl Driver {
             Op::LoadMany(keys, traits, made, meanwhile) => {
                 self.load_many(keys, traits, made, meanwhile);
             }
-            Op::InsertMany(keys, traits) => self.insert_many(keys, traits),
+            Op::InsertMany(keys, traits, term) => self.insert_many(keys, traits, term),
             Op::InvalidateMany(keys) => self.invalidate_many(keys),
             Op::SetCapacity(capacity) => self.set_capacity(capacity),
             Op::SetLive(live) => self.set_live(live),
@@ -285,6 +282,16 @@ impl Driver {
             return (until, self.instant(1 << 63) + Duration::from_secs(1000 * 365 * 86_400));
         }
         (until, self.instant(until))
+    }
+
+    /// A value with this term.
+    fn loaded_value(&self, id: u64, traits: Traits, term: Term) -> Loaded<Value> {
+        let value = self.reports.value(id, traits);
+        match term {
+            Term::Policy => Loaded::new(value),
+            Term::For(ttl) => Loaded::with_ttl(value, ttl),
+            Term::Until(shift) => Loaded::new(value).until(self.until(shift).1),
+        }
     }
 
     /// The end of the cache: nothing stays behind.

@@ -1,5 +1,6 @@
 //! Computations, in the midst of which other operations are performed.
 
+use super::loads::term;
 use super::seen::{Handle, Seen};
 use super::{Driver, attempt, expect_eq};
 use crate::harness::case::*;
@@ -7,6 +8,7 @@ use crate::harness::oracle::Rec;
 use crate::harness::subject::{Key, Planned, Value};
 use cortado::{CompResult, Op as Compute, RemovalCause};
 use std::panic::resume_unwind;
+use std::time::Duration;
 
 impl Driver {
     /// `fallibly`: by the method whose closure may fail.
@@ -33,7 +35,10 @@ impl Driver {
                 match decision {
                     Decision::Nop => Ok(Compute::Nop),
                     Decision::Remove => Ok(Compute::Remove),
-                    Decision::Put(traits) => Ok(Compute::Put(self.reports.value(id, traits))),
+                    Decision::Put(traits, None) => Ok(Compute::Put(self.reports.value(id, traits))),
+                    Decision::Put(traits, life) => {
+                        Ok(Compute::PutLoaded(self.loaded_value(id, traits, term(life))))
+                    }
                     Decision::Fail => Err("it fails"),
                 }
             };
@@ -46,8 +51,12 @@ impl Driver {
         (self.nested, self.computing) = (self.nested - 1, self.computing - 1);
         self.oracle.was_busy(key);
         let Some(result) = result else {
-            let traits = if let Decision::Put(traits) = decision { Some(traits) } else { None };
-            return self.check_planned(key, id, traits, meanwhile);
+            let put = if let Decision::Put(traits, life) = decision {
+                Some((traits, life))
+            } else {
+                None
+            };
+            return self.check_planned(key, id, put, meanwhile);
         };
         let result = match result {
             Ok(result) => result,
@@ -64,12 +73,12 @@ impl Driver {
         &mut self,
         key: u8,
         id: u64,
-        traits: Option<Traits>,
+        put: Option<(Traits, Option<Duration>)>,
         meanwhile: WhileComputing,
     ) {
         self.owed = true;
-        let mut panics = |traits| self.oracle.plan(key, id, traits, Term::Policy).is_err();
-        let planned = matches!(meanwhile, WhileComputing::Panic) || traits.is_some_and(&mut panics);
+        let mut panics = |(traits, life)| self.oracle.plan(key, id, traits, term(life)).is_err();
+        let planned = matches!(meanwhile, WhileComputing::Panic) || put.is_some_and(&mut panics);
         assert!(planned, "operation {}: a computation panics", self.number);
     }
 
@@ -92,9 +101,9 @@ impl Driver {
             }
             (
                 result @ (CompResult::Inserted(_) | CompResult::ReplacedWith(_)),
-                Decision::Put(traits),
+                Decision::Put(traits, life),
             ) => {
-                let rec = self.put_computed((key, id, traits), before, meanwhile);
+                let rec = self.put_computed((key, id, traits, life), before, meanwhile);
                 let (entry, replaced) = match result {
                     CompResult::Inserted(entry) => (entry, false),
                     CompResult::ReplacedWith(entry) => (entry, true),
@@ -106,7 +115,7 @@ impl Driver {
             }
             (result, _) => panic!("operation {}: {decision:?} gave {result:?}", self.number),
         };
-        if !matches!(decision, Decision::Put(_)) {
+        if !matches!(decision, Decision::Put(..)) {
             expect_eq!(self, entry.is_some(), before.is_some(), what);
         }
         expect_eq!(self, entry.as_ref().map(Seen::of), expected, what);
@@ -115,11 +124,11 @@ impl Driver {
     /// What a computation has put, which saw `before`.
     fn put_computed(
         &mut self,
-        (key, id, traits): (u8, u64, Traits),
+        (key, id, traits, life): (u8, u64, Traits, Option<Duration>),
         before: Option<Rec>,
         meanwhile: WhileComputing,
     ) -> Rec {
-        let rec = self.oracle.plan(key, id, traits, Term::Policy).expect("no panic");
+        let rec = self.oracle.plan(key, id, traits, term(life)).expect("no panic");
         let cleared = matches!(meanwhile, WhileComputing::InvalidateAll);
         self.oracle.put_computed(rec, cleared && before.is_some());
         rec
@@ -142,29 +151,32 @@ impl Driver {
         (self.nested, self.computing) = (self.nested - 1, self.computing - 1);
         self.oracle.was_busy(key);
         let Some(entry) = result else {
-            return self.check_planned(key, id, Some(traits), meanwhile);
+            return self.check_planned(key, id, Some((traits, None)), meanwhile);
         };
-        let rec = self.put_computed((key, id, traits), before, meanwhile);
+        let rec = self.put_computed((key, id, traits, None), before, meanwhile);
         expect_eq!(self, Seen::of(&entry), Seen::expected(&rec, self.oracle.now, true), "upsert");
         expect_eq!(self, entry.is_old_value_replaced(), before.is_some(), "an upsert replaces");
     }
 
-    pub(super) fn replace(&mut self, key: u8, traits: Traits) {
+    pub(super) fn replace(&mut self, key: u8, traits: Traits, life: Option<Duration>) {
         if self.is_blocked(key) {
             return self.times_out(key);
         }
         let before = self.oracle.visible(key);
         let (id, k) = (self.id(), self.reports.key(key));
         let value = self.reports.value(id, traits);
-        let result = attempt(|| self.cache.replace(k, value));
+        let result = attempt(|| match life {
+            None => self.cache.replace(k, value),
+            Some(ttl) => self.cache.replace_with_ttl(k, value, ttl),
+        });
         self.oracle.was_busy(key);
         match (result, before) {
             (None, Some(_)) => {
-                self.check_planned(key, id, Some(traits), WhileComputing::Nothing);
+                self.check_planned(key, id, Some((traits, life)), WhileComputing::Nothing);
             }
             (Some(Ok(old)), Some(_)) => {
                 self.check_handle(Some(&old), before.as_ref(), "replace");
-                self.put_computed((key, id, traits), before, WhileComputing::Nothing);
+                self.put_computed((key, id, traits, life), before, WhileComputing::Nothing);
             }
             (Some(Err(value)), None) => expect_eq!(self, value.id, id, "the value comes back"),
             (result, _) => panic!("operation {}: {before:?}, but {result:?}", self.number),

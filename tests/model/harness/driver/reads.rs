@@ -14,6 +14,25 @@ impl Driver {
         expect_eq!(self, got, expected.ok().map(|rec| rec.map(|rec| rec.id)), "a read");
     }
 
+    /// A read that takes the entries that `salt` says, and is told their age.
+    pub(super) fn get_if(&mut self, key: u8, salt: u64) {
+        let accepts = |id: u64| !(id ^ salt).is_multiple_of(3);
+        let now = self.oracle.now;
+        let visible = self.oracle.visible(key).map(|rec| (rec.id, rec.age(now)));
+        let expected = self.oracle.read_if(key, accepts);
+        let mut judged = None;
+        let got = attempt(|| {
+            self.cache.get_if(&By(key), |value, times| {
+                assert_eq!(judged, None, "an entry is judged twice");
+                judged = Some((value.id, times.now - times.written));
+                accepts(value.id)
+            })
+        });
+        expect_eq!(self, judged, visible, "what is judged");
+        let got = got.map(|value| value.map(|value| value.id));
+        expect_eq!(self, got, expected.ok().map(|rec| rec.map(|rec| rec.id)), "get_if");
+    }
+
     pub(super) fn get_entry(&mut self, key: u8, keep: bool) {
         let expected = self.oracle.read(key);
         let got = attempt(|| self.cache.get_entry(&By(key)));

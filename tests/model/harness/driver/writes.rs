@@ -76,7 +76,8 @@ impl Driver {
     pub(super) fn drain(&mut self, limit: usize) {
         let cache = self.cache.clone();
         let mut drained = 0;
-        for entry in cache.drain().take(limit) {
+        let taken = cache.entries().filter_map(|entry| cache.remove_entry(&By(entry.key().number)));
+        for entry in taken.take(limit) {
             let key = entry.key().number;
             let expected = self.oracle.remove(key, true);
             self.check_handle(Some(&entry), expected.as_ref(), "a drain");

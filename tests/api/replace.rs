@@ -1,7 +1,7 @@
 //! `replace`, which writes only what is there, and `drain`, which takes everything out.
 
 use crate::common::{MINUTE, SECOND, must_end, tested};
-use cortado::RemovalCause::{Expired, Explicit, Replaced};
+use cortado::RemovalCause::{Expired, Replaced};
 use cortado::{Builder, Expiration, Expiry};
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -80,75 +80,5 @@ fn no_value_is_replaced_twice() {
         let all: BTreeSet<u32> = old.into_iter().chain([last]).collect();
         assert_eq!(all.len(), 1501);
         assert!(tested.told().iter().all(|told| told.cause == Replaced));
-    });
-}
-
-#[test]
-fn a_drain_takes_everything_out_as_explicit() {
-    let tested = tested(|builder: Build| builder);
-    (0..1000).for_each(|key| tested.insert(key, key + 1));
-    tested.insert_with_ttl(5000, 0, SECOND);
-    tested.hand.advance(SECOND);
-    let mut seen = BTreeSet::new();
-    for entry in tested.drain() {
-        assert_eq!(*entry, *entry.key() + 1);
-        assert!(!tested.contains_key(entry.key()), "it is out when it is returned");
-        assert!(seen.insert(*entry.key()), "returned twice");
-    }
-    assert_eq!(seen.len(), 1000);
-    assert_eq!((tested.entries().count(), tested.drain().count()), (0, 0));
-    let told = tested.causes();
-    assert_eq!(told.len(), 1001);
-    let of = |cause| told.iter().filter(|(_, it)| *it == cause).count();
-    assert_eq!((of(Explicit), of(Expired)), (1000, 1));
-}
-
-#[test]
-fn a_drain_that_is_dropped_early_leaves_the_rest() {
-    let tested = tested(|builder: Build| builder.max_capacity(100));
-    (0..50).for_each(|key| tested.insert(key, key));
-    assert_eq!(tested.drain().take(20).count(), 20);
-    drop(tested.drain());
-    assert_eq!((tested.entries().count(), tested.causes().len()), (30, 20));
-}
-
-/// What a drain returns is what the key had when it was its turn.
-#[test]
-fn a_drain_meets_changes_on_the_way() {
-    let tested = tested(|builder: Build| builder);
-    (0..100).for_each(|key| tested.insert(key, 0));
-    let mut drain = tested.drain();
-    let first = *drain.next().unwrap().key();
-    (0..100).filter(|key| *key != first).for_each(|key| tested.insert(key, 1));
-    let removed = (first + 1) % 100;
-    tested.invalidate(&removed);
-    let rest: Vec<_> = drain.map(|entry| (*entry.key(), *entry)).collect();
-    assert!(rest.iter().all(|(key, value)| (*key, *value) != (removed, 0) && *value == 1));
-    assert_eq!(rest.len(), 98);
-    assert_eq!(tested.entries().count(), 0);
-}
-
-/// Each value comes out of one of two drains, or goes otherwise.
-#[test]
-fn two_drains_share_the_entries_and_double_none() {
-    must_end(|| {
-        let tested = tested(|builder: Build| builder);
-        for round in 0..20 {
-            (0..300).for_each(|key| tested.insert(key, round));
-            let drained = Mutex::new(Vec::new());
-            std::thread::scope(|scope| {
-                for _ in 0..2 {
-                    let (tested, drained) = (&tested, &drained);
-                    scope.spawn(move || {
-                        for entry in tested.drain() {
-                            drained.lock().unwrap().push(*entry.key());
-                        }
-                    });
-                }
-            });
-            let mut drained = drained.into_inner().unwrap();
-            drained.sort_unstable();
-            assert_eq!(drained, (0..300).collect::<Vec<_>>());
-        }
     });
 }

@@ -1,0 +1,64 @@
+//! Entries that a call makes stale.
+
+use crate::engine::Engine;
+use crate::engine::flights::{Clearance, FlightKind};
+use crate::engine::step::{Step, block_on};
+use crate::hash::Hash32;
+use equivalent::Equivalent;
+use std::hash::{BuildHasher, Hash};
+
+impl<K, V, S: BuildHasher> Engine<K, V, S> {
+    /// Makes the key's living entry stale, and overtakes a load of the key that is under way.
+    /// Returns whether there is a living entry. It waits for nothing.
+    pub fn make_stale<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> bool {
+        let hash = self.hash(key);
+        if self.reloads.is_none() {
+            return self.peek_at(&crate::epoch::pin(), hash, key).is_some();
+        }
+        self.make_key_stale(hash, key)
+    }
+}
+
+impl<K, V, S> Engine<K, V, S> {
+    fn make_key_stale<Q: Equivalent<K> + ?Sized>(&self, hash: Hash32, key: &Q) -> bool {
+        let mut clearance = Clearance::Idle;
+        block_on(|| {
+            self.step_write(
+                (hash, key),
+                &mut clearance,
+                || self.clearance_beside_computations(hash, key),
+                |(found, node), clearance| {
+                    let coarse = self.core.ticker.coarse();
+                    let is_there = node.is_some_and(|node| self.is_live_at(node, coarse));
+                    self.core.commit_stale(found, hash, clearance)?;
+                    Ok((is_there, None))
+                },
+            )
+        })
+    }
+
+    /// Overtakes a load of the key. What a computation writes comes later, and is fresh.
+    fn clearance_beside_computations<Q: Equivalent<K> + ?Sized>(
+        &self,
+        hash: Hash32,
+        key: &Q,
+    ) -> Step<Clearance<'static>> {
+        let (version, flight) = self.flight_of(hash, key);
+        flight.iter().filter(|it| it.kind() != FlightKind::Exclusive).for_each(|it| it.overtake());
+        Ok(Clearance::Seen(version))
+    }
+}
+
+impl<K: Eq, V, S> Engine<K, V, S> {
+    /// Makes all entries stale, and overtakes all loads that are under way.
+    pub fn make_all_stale(&self) {
+        if self.reloads.is_none() {
+            return;
+        }
+        // First those of keys without an entry.
+        self.core.flights.overtake_loads();
+        for node in self.all_keys() {
+            self.make_key_stale(node.meta().hash(), node.key());
+        }
+    }
+}
