@@ -6,7 +6,6 @@ use crate::hash::Hash32;
 use crate::macros::debug_fields;
 use crate::pool::Handle;
 use std::collections::VecDeque;
-use std::fmt;
 
 /// Iterator over handles on the living entries; see [`Cache::entries`](crate::Cache::entries).
 pub struct Entries<'c, K, V, S = ahash::RandomState> {
@@ -41,7 +40,7 @@ impl<K: Eq, V, S> Entries<'_, K, V, S> {
     }
 
     /// The next living node.
-    fn next_node(&mut self) -> Option<Handle<K, V>> {
+    pub(crate) fn next_node(&mut self) -> Option<Handle<K, V>> {
         self.next_judged(|engine, node| engine.present(node).map(|(node, _)| node))
     }
 }
@@ -58,45 +57,20 @@ impl<K: Eq, V, S> std::iter::FusedIterator for Entries<'_, K, V, S> {}
 
 debug_fields!(impl[K, V, S] Entries<'_, K, V, S>, |it| cache: it.engine.name());
 
-macro_rules! projection {
-    ($(#[$doc:meta])* $name:ident, $cloned:ident, $item:ty, $project:expr) => {
-        $(#[$doc])*
-        pub struct $name<'c, K, V, S = ahash::RandomState>(pub(crate) Entries<'c, K, V, S>);
+/// Iterator over handles on the keys and clones of the values; see
+/// [`Cache::iter`](crate::Cache::iter).
+pub struct Iter<'c, K, V, S = ahash::RandomState>(pub(crate) Entries<'c, K, V, S>);
 
-        impl<K: Eq, V, S> Iterator for $name<'_, K, V, S>
-        where
-            $cloned: Clone,
-        {
-            type Item = $item;
+impl<K: Eq, V: Clone, S> Iterator for Iter<'_, K, V, S> {
+    type Item = (Key<K, V>, V);
 
-            fn next(&mut self) -> Option<$item> {
-                self.0.next_node().map($project)
-            }
-        }
-
-        impl<K: Eq, V, S> std::iter::FusedIterator for $name<'_, K, V, S> where $cloned: Clone {}
-
-        impl<K, V, S> fmt::Debug for $name<'_, K, V, S> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_tuple(stringify!($name)).field(&self.0).finish()
-            }
-        }
-    };
+    fn next(&mut self) -> Option<Self::Item> {
+        let node = self.0.next_node()?;
+        let value = node.value().clone();
+        Some((Key::of_node(node), value))
+    }
 }
 
-projection!(
-    /// Iterator over handles on the keys and clones of the values; see
-    /// [`Cache::iter`](crate::Cache::iter).
-    Iter, V, (Key<K, V>, V), |node| {
-        let value = node.value().clone();
-        (Key::of_node(node), value)
-    }
-);
-projection!(
-    /// Iterator over clones of the keys; see [`Cache::keys`](crate::Cache::keys).
-    Keys, K, K, |node| node.key().clone()
-);
-projection!(
-    /// Iterator over clones of the values; see [`Cache::values`](crate::Cache::values).
-    Values, V, V, |node| node.value().clone()
-);
+impl<K: Eq, V: Clone, S> std::iter::FusedIterator for Iter<'_, K, V, S> {}
+
+debug_fields!(impl[K, V, S] Iter<'_, K, V, S>, |it| cache: it.0.engine.name());

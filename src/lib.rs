@@ -299,7 +299,7 @@ pub use error::{BuildError, LoadError, PredicateError, PredicateId, TimedOut};
 pub use executor::{Execute, Job};
 pub use expiration::Expiration;
 pub use expiry::{Expiry, expire};
-pub use iter::{Entries, Iter, Keys, Values};
+pub use iter::{Entries, Iter};
 pub use key_source::{KeySource, OwnedKey};
 pub use loaded::{Loaded, LoaderOutcome, LoaderResult};
 pub use loader::{AsyncLoader, Loader, ReloadFailure, Reloaded};

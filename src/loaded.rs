@@ -159,28 +159,15 @@ impl<E: Send + Sync + 'static> Reason for Arc<E> {
     }
 }
 
-/// Why a loader made no value that may find none, or fail.
-#[derive(Clone, Debug)]
-pub enum AbsentOr<E> {
-    /// The loader returned `Ok(None)`.
-    Absent,
-    /// The loader returned this error.
-    Failed(Arc<E>),
-}
-
-impl<E: Send + Sync + 'static> Reason for AbsentOr<E> {
+/// Of a loader that may find nothing, or fail: `None`, or this error.
+impl<E: Send + Sync + 'static> Reason for Option<Arc<E>> {
     fn share(&self) -> NoValue {
-        match self {
-            Self::Absent => Absent.share(),
-            Self::Failed(error) => error.share(),
-        }
+        self.as_ref().map_or(NoValue::Absent, Reason::share)
     }
 
     fn adopt(shared: &NoValue) -> Option<Self> {
-        match shared {
-            NoValue::Absent => Some(Self::Absent),
-            NoValue::Failed(_) => Arc::adopt(shared).map(Self::Failed),
-        }
+        let is_absent = matches!(shared, NoValue::Absent);
+        if is_absent { Some(None) } else { Arc::adopt(shared).map(Some) }
     }
 }
 
@@ -252,7 +239,7 @@ impl<V, E> LoaderOutcome for Result<Loaded<V>, E> {
 
 impl<V, E> LoaderOutcome for Result<Option<Loaded<V>>, E> {
     type Shared<T> = Result<Option<T>, Arc<E>>;
-    type Reason = AbsentOr<E>;
+    type Reason = Option<Arc<E>>;
 }
 
 mod sealed {
@@ -295,18 +282,11 @@ impl<V, E: Send + Sync + 'static> LoaderResult<V> for Result<Loaded<V>, E> {
 }
 
 impl<V, E: Send + Sync + 'static> LoaderResult<V> for Result<Option<Loaded<V>>, E> {
-    fn into_result(self) -> Result<Loaded<V>, AbsentOr<E>> {
-        match self {
-            Ok(loaded) => loaded.ok_or(AbsentOr::Absent),
-            Err(error) => Err(AbsentOr::Failed(Arc::new(error))),
-        }
+    fn into_result(self) -> Result<Loaded<V>, Option<Arc<E>>> {
+        self.map_err(|error| Some(Arc::new(error)))?.ok_or(None)
     }
 
-    fn shared<T>(result: Result<T, AbsentOr<E>>) -> Result<Option<T>, Arc<E>> {
-        match result {
-            Ok(value) => Ok(Some(value)),
-            Err(AbsentOr::Absent) => Ok(None),
-            Err(AbsentOr::Failed(error)) => Err(error),
-        }
+    fn shared<T>(result: Result<T, Option<Arc<E>>>) -> Result<Option<T>, Arc<E>> {
+        result.map(Some).or_else(|reason| reason.map_or(Ok(None), Err))
     }
 }

@@ -26,10 +26,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Pinned<'_, K, V, S> {
     /// Counts as a read, like [`Cache::get`](crate::Cache::get). The reference stays valid while
     /// the view is held, also if the entry expires or is removed meanwhile.
     #[inline]
-    pub fn get<Q>(&self, key: &Q) -> Option<&V>
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
+    pub fn get<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> Option<&V> {
         let hash = self.engine.hash(key);
         let (value, due) = self.engine.read_value(&self.guard, hash, key);
         if due {

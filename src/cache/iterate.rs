@@ -2,9 +2,10 @@
 
 use super::Cache;
 use crate::entry::{Entry, Key};
-use crate::iter::{Entries, Iter, Keys, Values};
+use crate::iter::{Entries, Iter};
 use std::cmp::Reverse;
 use std::hash::{BuildHasher, Hash};
+use std::iter::{FusedIterator, from_fn};
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Iterates over the living entries, in no particular order: handles on their keys and clones
@@ -100,11 +101,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// keys.sort();
     /// assert_eq!(keys, ["a", "b"]);
     /// ```
-    pub fn keys(&self) -> Keys<'_, K, V, S>
+    pub fn keys(&self) -> impl FusedIterator<Item = K>
     where
         K: Clone,
     {
-        Keys(self.entries())
+        let mut entries = self.entries();
+        from_fn(move || entries.next_node().map(|node| node.key().clone())).fuse()
     }
 
     /// Iterates over clones of the values of living entries; otherwise like [`iter`](Self::iter).
@@ -114,11 +116,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// cache.insert_many([("a", 1), ("b", 2)]);
     /// assert_eq!(cache.values().sum::<i32>(), 3);
     /// ```
-    pub fn values(&self) -> Values<'_, K, V, S>
+    pub fn values(&self) -> impl FusedIterator<Item = V>
     where
         V: Clone,
     {
-        Values(self.entries())
+        let mut entries = self.entries();
+        from_fn(move || entries.next_node().map(|node| node.value().clone())).fuse()
     }
 
     /// Returns handles on the entries that the eviction policy would keep longest, the best first;

@@ -25,10 +25,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.expires_in("a minute"), Expiration::Due(Duration::from_secs(45)));
     /// assert_eq!(cache.expires_in("unknown"), Expiration::NoEntry);
     /// ```
-    pub fn expires_in<Q>(&self, key: &Q) -> Expiration<Duration>
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
+    pub fn expires_in<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> Expiration<Duration> {
         self.engine().expiration(key, |deadline, now| deadline.saturating_since(now).to_duration())
     }
 
@@ -43,10 +40,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// cache.insert_until("k", 1, deadline);
     /// assert_eq!(cache.expires_at("k"), Expiration::Due(deadline));
     /// ```
-    pub fn expires_at<Q>(&self, key: &Q) -> Expiration<Instant>
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
+    pub fn expires_at<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> Expiration<Instant> {
         let ticker = &self.engine().core.ticker;
         self.engine().expiration(key, |deadline, _| ticker.instant_of(deadline))
     }
@@ -76,10 +70,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert!(!cache.contains_key("session"));
     /// assert!(!cache.set_ttl("session", Duration::from_secs(30)));
     /// ```
-    pub fn set_ttl<Q>(&self, key: &Q, ttl: Duration) -> bool
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
+    pub fn set_ttl<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q, ttl: Duration) -> bool {
         let ttl = nanos(ttl);
         self.engine().set_hard_deadline(key, |now| now.saturating_add(ttl))
     }
@@ -121,10 +112,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert!(cache.persist("k"));
     /// assert_eq!(cache.expires_in("k"), Expiration::Never);
     /// ```
-    pub fn persist<Q>(&self, key: &Q) -> bool
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
+    pub fn persist<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> bool {
         self.engine().set_hard_deadline(key, |_| NEVER)
     }
 
@@ -152,10 +140,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert!(settings.cache().make_stale(&"k"));
     /// assert_eq!(settings.get(&"k"), Ok(1)); // an executor that runs jobs at once has reloaded it
     /// ```
-    pub fn make_stale<Q>(&self, key: &Q) -> bool
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
+    pub fn make_stale<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> bool {
         self.engine().make_stale(key)
     }
 
@@ -185,10 +170,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert!(cache.touch("k"));
     /// assert_eq!(cache.expires_in("k"), Expiration::Due(Duration::from_secs(60)));
     /// ```
-    pub fn touch<Q>(&self, key: &Q) -> bool
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
+    pub fn touch<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> bool {
         let guard = crate::epoch::pin();
         let lookup = self.engine().read(&guard, key);
         let (is_there, due) = (lookup.node.is_some(), lookup.due);

@@ -72,9 +72,8 @@ where
     /// let squares = Cache::builder().build_with_loader(|n: u64| Ok::<_, ()>(Loaded::new(n * n)));
     /// assert_eq!(squares.get(&7), Ok(49));
     /// ```
-    pub fn get<Q>(&self, key: &Q) -> Result<V, Arc<E>>
+    pub fn get<Q: ToKey<K> + Hash + ?Sized>(&self, key: &Q) -> Result<V, Arc<E>>
     where
-        Q: ToKey<K> + Hash + ?Sized,
         V: Clone,
     {
         match self.cache.engine().read_clone_only(key) {
@@ -105,10 +104,7 @@ where
     /// let entry = lengths.get_entry("four").unwrap();
     /// assert_eq!((entry.key().as_str(), *entry), ("four", 4));
     /// ```
-    pub fn get_entry<Q>(&self, key: &Q) -> Result<Entry<K, V>, Arc<E>>
-    where
-        Q: ToKey<K> + Hash + ?Sized,
-    {
+    pub fn get_entry<Q: ToKey<K> + Hash + ?Sized>(&self, key: &Q) -> Result<Entry<K, V>, Arc<E>> {
         match self.cache.read_entry(key) {
             (Some(entry), None) => return Ok(entry),
             (Some(_), Some(made)) => {
@@ -194,10 +190,7 @@ where
     /// assert!(settings.refresh(&"k"));
     /// assert_eq!(settings.get(&"k"), Ok(1));
     /// ```
-    pub fn refresh<Q>(&self, key: &Q) -> bool
-    where
-        Q: ToKey<K> + Hash + ?Sized,
-    {
+    pub fn refresh<Q: ToKey<K> + Hash + ?Sized>(&self, key: &Q) -> bool {
         let loader = Arc::clone(&self.loader);
         self.cache.engine().refresh_key(key, move |key| loader.load(key))
     }
@@ -229,9 +222,8 @@ where
     /// assert_eq!(settings.get(&"k"), Ok(0));
     /// assert_eq!(settings.reload(&"k"), Ok(1));
     /// ```
-    pub fn reload<Q>(&self, key: &Q) -> Result<V, Arc<E>>
+    pub fn reload<Q: ToKey<K> + Hash + ?Sized>(&self, key: &Q) -> Result<V, Arc<E>>
     where
-        Q: ToKey<K> + Hash + ?Sized,
         V: Clone,
     {
         let engine = self.cache.engine();
@@ -346,19 +338,15 @@ where
     }
 
     /// See [`Cache::remove`]. It loads nothing.
-    pub fn remove<Q>(&self, key: &Q) -> Option<V>
+    pub fn remove<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> Option<V>
     where
-        Q: Equivalent<K> + Hash + ?Sized,
         V: Clone,
     {
         self.cache.remove(key)
     }
 
     /// See [`Cache::invalidate`].
-    pub fn invalidate<Q>(&self, key: &Q)
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
+    pub fn invalidate<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) {
         self.cache.invalidate(key);
     }
 
@@ -368,10 +356,7 @@ where
     }
 
     /// See [`Cache::contains_key`]. It loads nothing.
-    pub fn contains_key<Q>(&self, key: &Q) -> bool
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
+    pub fn contains_key<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> bool {
         self.cache.contains_key(key)
     }
 

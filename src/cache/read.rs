@@ -32,9 +32,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.get("k"), Some(7));
     /// assert_eq!(cache.get("other"), None);
     /// ```
-    pub fn get<Q>(&self, key: &Q) -> Option<V>
+    pub fn get<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> Option<V>
     where
-        Q: Equivalent<K> + Hash + ?Sized,
         V: Clone,
     {
         self.engine().read_clone(key)
@@ -100,10 +99,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(entry.age(), Duration::from_secs(20));
     /// assert_eq!(entry.expires_in(), Some(Duration::from_secs(40)));
     /// ```
-    pub fn get_entry<Q>(&self, key: &Q) -> Option<Entry<K, V>>
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
+    pub fn get_entry<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> Option<Entry<K, V>> {
         let (entry, due) = self.engine().read_entry(key);
         if due {
             self.engine().after_read();
@@ -132,10 +128,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(*cache.peek("k").unwrap(), 1);
     /// assert_eq!(cache.expires_in("k"), Expiration::Due(Duration::from_secs(15)));
     /// ```
-    pub fn peek<Q>(&self, key: &Q) -> Option<Entry<K, V>>
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
+    pub fn peek<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> Option<Entry<K, V>> {
         let guard = crate::epoch::pin();
         self.engine().peek(&guard, key).map(|node| self.engine().entry_of(node))
     }
@@ -147,10 +140,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// cache.insert("k", 1);
     /// assert!(cache.contains_key("k"));
     /// ```
-    pub fn contains_key<Q>(&self, key: &Q) -> bool
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
+    pub fn contains_key<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> bool {
         let guard = crate::epoch::pin();
         self.engine().peek(&guard, key).is_some()
     }

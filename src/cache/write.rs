@@ -157,9 +157,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.remove("k"), Some(1));
     /// assert_eq!(cache.remove("k"), None);
     /// ```
-    pub fn remove<Q>(&self, key: &Q) -> Option<V>
+    pub fn remove<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> Option<V>
     where
-        Q: Equivalent<K> + Hash + ?Sized,
         V: Clone,
     {
         self.remove_entry(key).map(Entry::into_value)
@@ -179,10 +178,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// let taken = cache.keys().filter_map(|key| cache.remove_entry(&key));
     /// assert_eq!(taken.map(|entry| entry.len()).sum::<usize>(), 2);
     /// ```
-    pub fn remove_entry<Q>(&self, key: &Q) -> Option<Entry<K, V>>
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
+    pub fn remove_entry<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> Option<Entry<K, V>> {
         let hash = self.engine().hash(key);
         self.engine().remove(hash, key, None)
     }
@@ -227,10 +223,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// cache.invalidate("k");
     /// assert_eq!(cache.get("k"), None);
     /// ```
-    pub fn invalidate<Q>(&self, key: &Q)
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
+    pub fn invalidate<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) {
         let hash = self.engine().hash(key);
         self.engine().remove(hash, key, None);
     }

@@ -81,9 +81,8 @@ where
     /// assert_eq!(squares.get(&7).await, Ok(49));
     /// # });
     /// ```
-    pub async fn get<Q>(&self, key: &Q) -> Result<V, Arc<E>>
+    pub async fn get<Q: ToKey<K> + Hash + ?Sized>(&self, key: &Q) -> Result<V, Arc<E>>
     where
-        Q: ToKey<K> + Hash + ?Sized,
         V: Clone,
     {
         let engine = self.cache.engine();
@@ -236,10 +235,7 @@ where
 
     /// Starts a reload of the key's value, stale or not; if the key has none, a load. Returns
     /// whether this call has started one; see [`crate::LoadingCache::refresh`].
-    pub fn refresh<Q>(&self, key: &Q) -> bool
-    where
-        Q: ToKey<K> + Hash + ?Sized,
-    {
+    pub fn refresh<Q: ToKey<K> + Hash + ?Sized>(&self, key: &Q) -> bool {
         self.cache.engine().refresh_key_async(key, &self.loader)
     }
 
@@ -270,9 +266,8 @@ where
     /// assert_eq!(settings.reload(&"k").await, Ok(1));
     /// # });
     /// ```
-    pub async fn reload<Q>(&self, key: &Q) -> Result<V, Arc<E>>
+    pub async fn reload<Q: ToKey<K> + Hash + ?Sized>(&self, key: &Q) -> Result<V, Arc<E>>
     where
-        Q: ToKey<K> + Hash + ?Sized,
         V: Clone,
     {
         let engine = self.cache.engine();
@@ -302,19 +297,15 @@ where
     }
 
     /// See [`Cache::remove`]. It loads nothing.
-    pub async fn remove<Q>(&self, key: &Q) -> Option<V>
+    pub async fn remove<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> Option<V>
     where
-        Q: Equivalent<K> + Hash + ?Sized,
         V: Clone,
     {
         self.cache.remove(key).await
     }
 
     /// See [`Cache::invalidate`].
-    pub async fn invalidate<Q>(&self, key: &Q)
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
+    pub async fn invalidate<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) {
         self.cache.invalidate(key).await;
     }
 
@@ -324,10 +315,7 @@ where
     }
 
     /// See [`Cache::contains_key`]. It loads nothing.
-    pub fn contains_key<Q>(&self, key: &Q) -> bool
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
+    pub fn contains_key<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> bool {
         self.cache.contains_key(key)
     }
 

@@ -100,10 +100,7 @@ where
     }
 
     /// See [`crate::Cache::touch`].
-    pub async fn touch<Q>(&self, key: &Q) -> bool
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
+    pub async fn touch<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> bool {
         let result = self.cache.touch(key);
         self.tell_listeners().await;
         result
@@ -121,10 +118,7 @@ where
     }
 
     /// See [`crate::Cache::contains_key`].
-    pub fn contains_key<Q>(&self, key: &Q) -> bool
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
+    pub fn contains_key<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> bool {
         self.cache.contains_key(key)
     }
 }

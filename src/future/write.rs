@@ -54,9 +54,8 @@ where
     }
 
     /// See [`crate::Cache::remove`]. Awaits a computation of the key.
-    pub async fn remove<Q>(&self, key: &Q) -> Option<V>
+    pub async fn remove<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> Option<V>
     where
-        Q: Equivalent<K> + Hash + ?Sized,
         V: Clone,
     {
         self.remove_entry(key).await.map(Entry::into_value)
@@ -84,10 +83,7 @@ where
     }
 
     /// See [`crate::Cache::invalidate`]. Awaits a computation of the key.
-    pub async fn invalidate<Q>(&self, key: &Q)
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
+    pub async fn invalidate<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) {
         self.engine().remove_async(key, None::<NoCondition<K, V>>).await;
         self.tell().await;
     }
@@ -130,10 +126,7 @@ where
 
     /// See [`crate::Cache::set_ttl`]. Awaits a computation of the key if that has an entry.
     /// Without one it awaits no computation, and returns false.
-    pub async fn set_ttl<Q>(&self, key: &Q, ttl: Duration) -> bool
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
+    pub async fn set_ttl<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q, ttl: Duration) -> bool {
         let ttl = nanos(ttl);
         let result =
             self.engine().set_hard_deadline_async(key, |now| now.saturating_add(ttl)).await;
@@ -155,10 +148,7 @@ where
 
     /// See [`crate::Cache::persist`]. Awaits a computation of the key if that has an entry.
     /// Without one it awaits no computation, and returns false.
-    pub async fn persist<Q>(&self, key: &Q) -> bool
-    where
-        Q: Equivalent<K> + Hash + ?Sized,
-    {
+    pub async fn persist<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> bool {
         let result = self.engine().set_hard_deadline_async(key, |_| NEVER).await;
         self.tell().await;
         result

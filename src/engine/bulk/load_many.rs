@@ -231,7 +231,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
                     // A comparison that panics ends the mark first, and then the loads.
                     let flight = &own.0[own.0.len() - 1].flight;
                     // If the key has got an entry before, the load ends with that.
-                    if let Some(entry) = self.present_for_load(flight, draft, &mut replaces)
+                    let key = (draft.hash(), draft.key());
+                    if let Some((entry, _)) = self.judged_entry(flight, key, &mut replaces)
                         && let Some(Own { flight, .. }) = own.0.pop()
                     {
                         if own.is_empty() {

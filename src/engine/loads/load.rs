@@ -281,17 +281,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         }
     }
 
-    /// The key's entry, with the caller's flight on the board, unless it is to be replaced.
-    pub fn present_for_load(
-        &self,
-        flight: &FlightGuard,
-        draft: &OwnedDraft<K, V>,
-        replaces: &mut Replaces<'_, K, V>,
-    ) -> Option<Entry<K, V>> {
-        let judged = self.judged_entry(flight, (draft.hash(), draft.key()), replaces);
-        judged.and_then(|(entry, is_replaced)| (!is_replaced).then_some(entry))
-    }
-
     /// For a load that is not finished at once: the entry in place of the flight, if the key has
     /// got one between the read and the registration. Then the flight lands with that entry.
     pub fn look_again<N>(
