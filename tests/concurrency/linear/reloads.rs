@@ -59,6 +59,12 @@ impl Setup {
             }
             (None, Op::Reload(value)) => {
                 offer(BEGUN, Some(self.node(value, acted, NEVER)));
+                // The job of this load leaves the key to a reload that a read has triggered, and
+                // that is about to find no entry.
+                let lapses = |other: &Event| other.is_read() || other.op == Op::Lapsed;
+                if others().any(lapses) {
+                    offer(BEGUN, state);
+                }
             }
             (None, _) => {}
         }
