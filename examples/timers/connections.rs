@@ -21,7 +21,7 @@ pub fn run(stage: &Stage, connections: usize) -> Totals {
     let mut idle = DelayQueue::new();
     idle.reserve(connections);
     let mut open: Vec<TimerId> =
-        (0..connections).map(|number| idle.insert(number, stage.now() + timeout)).collect();
+        (0..connections).map(|number| idle.insert_at(number, stage.now() + timeout)).collect();
     voice.say('+', format!("{connections} connections are open"));
 
     let (mut chance, mut totals, mut before) = (1u64, Totals::default(), 0);
@@ -34,17 +34,17 @@ pub fn run(stage: &Stage, connections: usize) -> Totals {
             totals.latest = totals.latest.max(now.saturating_sub(expired.deadline()));
             let number = expired.into_inner();
             // Another client takes its place.
-            open[number] = idle.insert(number, now + timeout);
+            open[number] = idle.insert_at(number, now + timeout);
         }
         for _ in 0..connections / 12 {
             chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let number = (chance >> 33) as usize % connections;
             if chance >> 60 == 0 {
-                idle.cancel(open[number]);
-                open[number] = idle.insert(number, now + timeout);
+                idle.try_remove(&open[number]);
+                open[number] = idle.insert_at(number, now + timeout);
                 totals.closed += 1;
             } else {
-                idle.reschedule(open[number], now + timeout);
+                idle.try_reset_at(&open[number], now + timeout);
                 totals.extended += 1;
             }
         }

@@ -20,12 +20,12 @@ pub fn run(stage: &Stage) -> Vec<&'static str> {
     let mut queue = DelayQueue::new();
     let mut ids = Vec::new();
     for (text, delay) in MESSAGES {
-        ids.push(queue.insert(text, stage.minutes(delay)));
+        ids.push(queue.insert_at(text, stage.minutes(delay)));
         voice.say('+', format!("in {delay:3.1} min: {text}"));
     }
     // The guest pays, and cancels the table.
-    queue.cancel(ids[3]);
-    queue.reschedule(ids[4], stage.minutes(1.0));
+    queue.try_remove(&ids[3]);
+    queue.try_reset_at(&ids[4], stage.minutes(1.0));
     voice.say(' ', "the basket was paid; the last chance comes sooner");
 
     let mut delivered = Vec::new();

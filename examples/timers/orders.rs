@@ -2,7 +2,7 @@
 //! the order.
 
 use crate::stage::Stage;
-use cortado::timer::{Cancel, Handle, TimerError};
+use cortado::timer::{CancelOutcome, Handle, TimerError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -46,11 +46,11 @@ pub fn run(stage: &Stage) -> Result<(u32, u32), TimerError> {
         } else if let Some(unpaid) = open.remove(&order) {
             // The answer decides: an order is either paid or cancelled.
             match unpaid.cancel() {
-                Cancel::Cancelled => {
+                CancelOutcome::Cancelled => {
                     voice.say('$', format!("order {order}: paid, it ships"));
                     paid += 1;
                 }
-                Cancel::Running | Cancel::Finished => {
+                CancelOutcome::Running | CancelOutcome::Finished => {
                     voice.say('!', format!("order {order}: too late, the money goes back"));
                 }
             }

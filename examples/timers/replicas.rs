@@ -2,7 +2,7 @@
 //! operation that watches its partition.
 
 use crate::stage::{Stage, Voice};
-use cortado::timer::{DelayedOp, DelayedOps, TimerError, Watch};
+use cortado::timer::{Attempt, DelayedOp, DelayedOps, TimerError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -73,7 +73,7 @@ pub fn run(stage: &Stage) -> Result<(u64, u64), TimerError> {
         voice.say('>', format!("request {request} to partition {number}: records up to {end}"));
         let timeout = stage.minutes(0.5);
         let watch = ops.try_complete_else_watch(Arc::new(produce), timeout, [number])?;
-        assert!(matches!(watch, Watch::Watching(_)), "the followers are behind");
+        assert!(matches!(watch, Attempt::Watching(_)), "the followers are behind");
     }
     // The followers fetch. One of partition 1 is stuck at 3.
     for step in 1..=6u32 {

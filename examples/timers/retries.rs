@@ -47,16 +47,16 @@ pub fn run(stage: &Stage) -> Result<u64, TimerError> {
     let mut last = stage.now();
     let (time, start) = (stage.voice(), std::time::Instant::now());
     let series = stage.timer.schedule(backoff, move |run| {
-        let planned = run.planned().saturating_duration_since(start);
+        let planned = run.planned.saturating_duration_since(start);
         let waited = planned.saturating_sub(last);
         last = planned;
         let bar = "-".repeat((waited.as_secs_f64() / second.as_secs_f64()).round() as usize);
-        if run.number() < 6 {
-            voice.say('x', format!("{bar:20} try {}: 503, busy", run.number()));
+        if run.number < 6 {
+            voice.say('x', format!("{bar:20} try {}: 503, busy", run.number));
         } else {
-            voice.say('o', format!("{bar:20} try {}: 200, fine", run.number()));
+            voice.say('o', format!("{bar:20} try {}: 200, fine", run.number));
             run.cancel();
-            let _ = done.send(run.number());
+            let _ = done.send(run.number);
         }
     })?;
     stage.until(1.5);

@@ -59,6 +59,6 @@ mod workers;
 pub use handoff::{Handoff, Running, Ticket};
 pub use job::{Execute, Job};
 #[cfg(feature = "timer")]
-pub use task::{Host, start};
+pub use task::{Host, WeakTask, start};
 pub use task::{Work, spawn};
 pub use workers::{Counts, Limits, Workers};

@@ -32,6 +32,8 @@
 use super::job::Job;
 use crate::primitives::atomic::{AtomicU8, Ordering::AcqRel, Ordering::Acquire};
 use crate::primitives::plain::Arc;
+#[cfg(feature = "timer")]
+use crate::primitives::plain::Weak;
 use crate::primitives::{Mutex, catch_user_panic, ordering_unless_seeded, seeded, thread_cells};
 use std::cell::Cell;
 use std::future::Future;
@@ -108,10 +110,28 @@ pub fn spawn(work: Work, execute: Box<dyn Fn(Job) + Send + Sync>) {
     submit(&Task::new(work, execute));
 }
 
-/// Runs a future by jobs of `host`. The caller is one, and polls the future at once.
+/// Runs a future, which `work` makes, by jobs of `host`. The caller is one, and polls the future at
+/// once.
 #[cfg(feature = "timer")]
-pub fn start(work: Work, host: impl Host) {
-    Ticket(Some(Task::new(work, host))).run();
+pub fn start<H: Host>(work: impl FnOnce(WeakTask<H>) -> Work, host: H) {
+    let task = Arc::new_cyclic(|task| Task {
+        state: AtomicU8::new(QUEUED),
+        work: Mutex::new(Some(work(WeakTask(Weak::clone(task))))),
+        host,
+    });
+    Ticket(Some(task)).run();
+}
+
+/// Wakes a future as its waker does, but does not keep it from being dropped when its wakers are
+/// gone.
+#[cfg(feature = "timer")]
+pub struct WeakTask<H: Host>(Weak<Task<H>>);
+
+#[cfg(feature = "timer")]
+impl<H: Host> WeakTask<H> {
+    pub fn wake(&self) {
+        self.0.upgrade().into_iter().for_each(Wake::wake);
+    }
 }
 
 /// Submits a job of a task whose state the caller has moved to `QUEUED`.

@@ -59,8 +59,8 @@ where
     }
 
     /// The future of a read.
-    fn reading<'a>(
-        &'a self,
+    fn reading(
+        &self,
         mut read: impl FnMut(&crate::Cache<K, V, S>) -> Option<V>,
     ) -> impl Future<Output = Option<V>> {
         let mut telling = Telling(None);

@@ -185,7 +185,7 @@ impl Builder {
     ///     timer.every(second, Missed::Skip, |_| panic!("no disk"))?.detach();
     ///     hand.advance(second);
     ///     timer.poll(&mut 1024);
-    ///     assert_eq!((timer.len(), timer.stats().panicked), (left, 1));
+    ///     assert_eq!((timer.pending(), timer.stats().panicked), (left, 1));
     /// }
     /// # Ok::<(), cortado::timer::TimerError>(())
     /// ```

@@ -83,39 +83,7 @@ pub struct DelayQueue<T> {
 }
 
 /// An item that has left a queue, with what the queue knew of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Expired<T> {
-    key: Key,
-    deadline: Instant,
-    value: T,
-}
-
-impl<T> Expired<T> {
-    /// The item.
-    pub fn get_ref(&self) -> &T {
-        &self.value
-    }
-
-    /// The item, to be changed.
-    pub fn get_mut(&mut self) -> &mut T {
-        &mut self.value
-    }
-
-    /// The item, without the rest.
-    pub fn into_inner(self) -> T {
-        self.value
-    }
-
-    /// The deadline that it had.
-    pub fn deadline(&self) -> Instant {
-        self.deadline
-    }
-
-    /// The key that it had. It names nothing any more.
-    pub fn key(&self) -> Key {
-        self.key
-    }
-}
+pub type Expired<T> = queue::Expired<T, Instant>;
 
 impl<T> DelayQueue<T> {
     /// Creates an empty queue, whose time begins now.
@@ -171,7 +139,7 @@ impl<T> DelayQueue<T> {
     }
 
     fn insert_after(&mut self, value: T, deadline: Duration) -> Key {
-        let key = self.queue.insert(value, deadline);
+        let key = self.queue.insert_at(value, deadline);
         self.wake_before(deadline);
         key
     }
@@ -190,10 +158,9 @@ impl<T> DelayQueue<T> {
     /// Takes an item out before its time. `None` if it has left. Wakes the task that polls the
     /// queue, if it was the last one.
     pub fn try_remove(&mut self, key: &Key) -> Option<Expired<T>> {
-        let deadline = self.try_deadline(key)?;
-        let value = self.queue.cancel(*key)?;
+        let removed = self.queue.try_remove(key)?;
         self.wake_if_empty();
-        Some(Expired { key: *key, deadline, value })
+        Some(self.expired(removed))
     }
 
     /// Gives an item a new timeout, from now on.
@@ -224,7 +191,7 @@ impl<T> DelayQueue<T> {
     }
 
     fn reset_after(&mut self, key: &Key, deadline: Duration) -> bool {
-        let is_there = self.queue.reschedule(*key, deadline);
+        let is_there = self.queue.try_reset_at(key, deadline);
         if is_there {
             self.wake_before(deadline);
         }
@@ -246,7 +213,7 @@ impl<T> DelayQueue<T> {
     /// this returns the instant in 30 years.
     #[must_use]
     pub fn try_deadline(&self, key: &Key) -> Option<Instant> {
-        self.queue.deadline(*key).map(|deadline| self.instant(deadline))
+        self.queue.try_deadline(key).map(|deadline| self.instant(deadline))
     }
 
     /// The key of an item that is due first; `None` if the queue is empty.
@@ -351,11 +318,7 @@ impl<T> DelayQueue<T> {
         let mut budget = BUDGET;
         loop {
             match self.queue.poll(reached, &mut budget) {
-                Polled::Due(expired) => {
-                    let (key, deadline) = (expired.id(), self.instant(expired.deadline()));
-                    let value = expired.into_inner();
-                    return Poll::Ready(Some(Expired { key, deadline, value }));
-                }
+                Polled::Due(expired) => return Poll::Ready(Some(self.expired(expired))),
                 Polled::Exhausted => {
                     context.waker().wake_by_ref();
                     return Poll::Pending;
@@ -404,6 +367,11 @@ impl<T> DelayQueue<T> {
         {
             waker.wake();
         }
+    }
+
+    fn expired(&self, expired: queue::Expired<T>) -> Expired<T> {
+        let queue::Expired { key, deadline, value } = expired;
+        Expired { key, deadline: self.instant(deadline), value }
     }
 
     fn now(&self) -> Duration {

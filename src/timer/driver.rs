@@ -59,6 +59,8 @@ fn collect(shared: &Shared, batch: &mut Vec<Due>, budget: &mut u32) -> bool {
     jobs.core.rewind(now);
     let (now, last) = match jobs.stopping {
         None => (now, u64::MAX),
+        // What is due by then runs, also by a clock that was set back.
+        Some(Stopping::Settle(limit)) => (now.max(limit), limit),
         // Errands go on until the drain is ended.
         Some(Stopping::Drain(end)) => (now, end),
         // After a cancellation only errands are left.

@@ -22,11 +22,12 @@ pub fn take_unfired(shared: &Shared, mut jobs: MutexGuard<'_, Jobs>) -> UnfiredJ
     left
 }
 
-/// Ends a drain whose time is over, or which has nothing more to wait for, unless somebody waits
-/// for its end. Wakes the tasks that wait if the limit of one of them is reached.
+/// Ends the timer if the time of a drain is over, or if there is nothing more to wait for, unless
+/// somebody waits for the end. Wakes the tasks that wait if the limit of one of them is reached.
 pub fn end_drain(shared: &Shared) {
     let jobs = shared.jobs.lock();
-    if !matches!(jobs.stopping, Some(Stopping::Drain(_))) && jobs.wake_tasks_at == u64::MAX {
+    let has_limit = jobs.stopping.and_then(Stopping::limit).is_some();
+    if !has_limit && jobs.wake_tasks_at == u64::MAX {
         return;
     }
     drop(jobs);

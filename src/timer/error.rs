@@ -14,7 +14,7 @@ use std::fmt;
 /// let id = timer.after(Duration::from_secs(1), |_| ())?.detach();
 /// timer.shutdown(Stop::Cancel);
 /// assert_eq!(timer.after(Duration::from_secs(1), |_| ()).unwrap_err(), TimerError::Stopped);
-/// assert_eq!(timer.reschedule(id, Duration::ZERO), Err(TimerError::NotFound));
+/// assert!(!timer.reschedule(id, Duration::ZERO), "it has no next run");
 /// # Ok::<(), TimerError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +28,6 @@ pub enum TimerError {
     TooShort,
     /// There is nothing to wait for: a list without intervals, or an operation without keys.
     Empty,
-    /// No job has this id, or not any more.
-    NotFound,
 }
 
 impl fmt::Display for TimerError {
@@ -39,7 +37,6 @@ impl fmt::Display for TimerError {
             Self::Full => "as many jobs wait as the timer may hold",
             Self::TooShort => "an interval is shorter than a tick",
             Self::Empty => "there is nothing to wait for",
-            Self::NotFound => "no job has this id",
         })
     }
 }

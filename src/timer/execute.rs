@@ -1,11 +1,11 @@
 //! Runs: a ticket goes to the executor, the job runs, a future is polled until it ends.
 
 use super::body::{Body, JobFuture, drop_user_code};
-use super::series::Due;
+use super::series::{Abort, Due};
 use super::settings::{Executor, TaskPanic};
 use super::shared::{Begun, Shared};
 use super::stats::Counters;
-use crate::executor::{Host, Job, start};
+use crate::executor::{Host, Job, WeakTask, start};
 use crate::primitives::plain::Arc;
 use crate::primitives::{catch_user_panic, thread_cells};
 use std::any::Any;
@@ -64,7 +64,7 @@ fn end(shared: &Shared, begun: Begun, panic: Option<Box<dyn Any + Send>>) {
         Counters::add(&shared.counters.panicked, 1);
         match &shared.settings.panic_hook {
             Some(hook) => {
-                let panic = TaskPanic { id: begun.run.id(), payload };
+                let panic = TaskPanic { id: begun.run.id, payload };
                 let _: Option<()> = catch_user_panic(|| hook(panic));
             }
             None => drop_user_code(payload),
@@ -89,8 +89,9 @@ impl Ticket {
         let run = begun.run.clone();
         match user_code(|| Body::run(&mut begun.body, &run)) {
             Ok(Some(future)) => {
-                let run = FutureRun { shared: Arc::clone(&shared), work: Some((begun, future)) };
-                start(Box::pin(run), Polls(shared));
+                let work = Some((begun, future));
+                let run = |task| FutureRun { shared: Arc::clone(&shared), work, task, abort: None };
+                start(|task| Box::pin(run(Arc::new(task))), Polls(Arc::clone(&shared)));
             }
             ended => end(&shared, begun, ended.err()),
         }
@@ -124,9 +125,24 @@ pub fn dispatch(shared: &Arc<Shared>, due: Due) {
 struct FutureRun {
     shared: Arc<Shared>,
     work: Option<(Begun, JobFuture)>,
+    task: Arc<WeakTask<Polls>>,
+    /// Once it has been pending.
+    abort: Option<Arc<Abort>>,
 }
 
 impl FutureRun {
+    /// Whether the run was aborted. From the first call on, an abort wakes the future.
+    fn is_aborted(&mut self) -> bool {
+        if let Some(abort) = &self.abort {
+            return abort.is_asked();
+        }
+        let Some((begun, _)) = &self.work else { return false };
+        let task = Arc::clone(&self.task);
+        let abort = Arc::new(Abort::new(move || task.wake()));
+        self.abort = Some(Arc::clone(&abort));
+        self.shared.note_pending(begun, abort)
+    }
+
     fn end(&mut self, panic: Option<Box<dyn Any + Send>>) {
         if let Some((begun, future)) = self.work.take() {
             drop_user_code(future);
@@ -142,11 +158,15 @@ impl Future for FutureRun {
         let this = &mut *self;
         let _inside = Inside::enter(&this.shared);
         let Some((_, future)) = &mut this.work else { return Poll::Ready(()) };
-        let polled = user_code(|| future.as_mut().poll(context));
-        if matches!(polled, Ok(Poll::Pending)) {
-            return Poll::Pending;
+        let mut panic = None;
+        if !this.abort.as_ref().is_some_and(|abort| abort.is_asked()) {
+            let polled = user_code(|| future.as_mut().poll(context));
+            if matches!(polled, Ok(Poll::Pending)) && !this.is_aborted() {
+                return Poll::Pending;
+            }
+            panic = polled.err();
         }
-        this.end(polled.err());
+        this.end(panic);
         Poll::Ready(())
     }
 }

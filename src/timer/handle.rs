@@ -1,7 +1,7 @@
 //! The owner's end of a job.
 
 use super::id::TimerId;
-use super::run::{Cancel, Series};
+use super::run::{CancelOutcome, Series};
 use super::shared::Shared;
 use crate::macros::debug_fields;
 use crate::primitives::plain::Arc;
@@ -32,9 +32,34 @@ impl Handle {
 
     /// Cancels the job. Takes effect at once, in constant time. Does not wait for a run that is in
     /// progress.
-    pub fn cancel(mut self) -> Cancel {
+    pub fn cancel(mut self) -> CancelOutcome {
         self.is_attached = false;
         self.shared.cancel(self.id)
+    }
+
+    /// Cancels the job, and ends a run of an async job that is in progress: its future is dropped,
+    /// and not polled again. If no thread polls it just now, the executor's next turn drops it,
+    /// else the thread that polls it. The run counts as running until then. A run that blocks
+    /// goes on to its end, as after [`cancel`](Self::cancel). Does not wait.
+    ///
+    /// ```
+    /// use cortado::Clock;
+    /// use cortado::timer::{CancelOutcome, Timer};
+    /// use std::time::Duration;
+    ///
+    /// let (clock, _hand) = Clock::manual();
+    /// let timer = Timer::builder().clock(clock).manual();
+    /// let (_server, answer) = tokio::sync::oneshot::channel::<u32>();
+    /// let request = timer.after(Duration::ZERO, |_| async move { drop(answer.await) })?;
+    /// timer.poll(&mut 1024);
+    /// assert_eq!((timer.running(), request.abort()), (1, CancelOutcome::Running));
+    /// timer.poll(&mut 1024);
+    /// assert_eq!(timer.running(), 0);
+    /// # Ok::<(), cortado::timer::TimerError>(())
+    /// ```
+    pub fn abort(mut self) -> CancelOutcome {
+        self.is_attached = false;
+        self.shared.abort(self.id)
     }
 
     /// Moves the next run to `delay` from now. False if there is none: the job has ended, or its
@@ -53,7 +78,7 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         if self.is_attached {
-            let _: Cancel = self.shared.cancel(self.id);
+            let _: CancelOutcome = self.shared.cancel(self.id);
         }
     }
 }

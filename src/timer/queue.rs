@@ -22,8 +22,9 @@ pub(super) const TICK: Duration = Duration::from_millis(1);
 /// * An item is handed out at its deadline, rounded up to a whole tick: never early, and less than
 ///   a tick late if you ask in time. Deadlines that are whole numbers of ticks are met exactly. A
 ///   tick is a millisecond, or longer: [`with_tick`](Self::with_tick).
-/// * [`insert`](Self::insert), [`cancel`](Self::cancel) and [`reschedule`](Self::reschedule) take
-///   constant time, whatever the lifetime and however many items there are.
+/// * [`insert_at`](Self::insert_at), [`try_remove`](Self::try_remove) and
+///   [`try_reset_at`](Self::try_reset_at) take constant time, whatever the lifetime and however
+///   many items there are.
 /// * A call of [`poll`](Self::poll) looks at no more items than its budget says.
 /// * Items come in the order of their ticks. Within a tick the order is unspecified. An item that
 ///   is inserted with a deadline that has passed comes after those that wait to be handed out.
@@ -37,14 +38,14 @@ pub(super) const TICK: Duration = Duration::from_millis(1);
 ///
 /// let mut orders = DelayQueue::new();
 /// let minute = Duration::from_secs(60);
-/// let paid = orders.insert("order 1", 30 * minute);
-/// orders.insert("order 2", 31 * minute);
-/// assert_eq!(orders.cancel(paid), Some("order 1"));
+/// let paid = orders.insert_at("order 1", 30 * minute);
+/// orders.insert_at("order 2", 31 * minute);
+/// assert_eq!(orders.try_remove(&paid).unwrap().into_inner(), "order 1");
 ///
 /// assert_eq!(orders.next_deadline(), Some(31 * minute));
 /// let mut budget = 1024;
-/// assert!(orders.poll(30 * minute, &mut budget).due().is_none());
-/// let expired = orders.poll(31 * minute, &mut budget).due().unwrap();
+/// assert!(matches!(orders.poll(30 * minute, &mut budget), Polled::Idle));
+/// let Polled::Due(expired) = orders.poll(31 * minute, &mut budget) else { unreachable!() };
 /// assert_eq!((*expired.get_ref(), expired.deadline()), ("order 2", 31 * minute));
 /// ```
 pub struct DelayQueue<T> {
@@ -70,7 +71,7 @@ pub struct DelayQueue<T> {
 /// }
 ///
 /// let mut queue = DelayQueue::new();
-/// queue.insert("tea", Duration::from_secs(180));
+/// queue.insert_at("tea", Duration::from_secs(180));
 /// assert!(!work(&mut queue, Duration::from_secs(180)));
 /// assert!(queue.is_empty());
 /// ```
@@ -85,32 +86,23 @@ pub enum Polled<T> {
     Idle,
 }
 
-impl<T> Polled<T> {
-    /// The item, if there is one.
-    pub fn due(self) -> Option<Expired<T>> {
-        match self {
-            Self::Due(expired) => Some(expired),
-            Self::Exhausted | Self::Idle => None,
-        }
-    }
-}
-
-/// An item that has left a queue, with what the queue knew of it.
+/// An item that has left a queue, with what the queue knew of it. Deadlines are durations, in a
+/// queue of tokio's instants of the runtime's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Expired<T> {
-    id: TimerId,
-    deadline: Duration,
-    value: T,
+pub struct Expired<T, At = Duration> {
+    pub(super) key: TimerId,
+    pub(super) deadline: At,
+    pub(super) value: T,
 }
 
-impl<T> Expired<T> {
+impl<T, At: Copy> Expired<T, At> {
     /// The id that it had. It names nothing any more.
-    pub fn id(&self) -> TimerId {
-        self.id
+    pub fn key(&self) -> TimerId {
+        self.key
     }
 
     /// The deadline that it had.
-    pub fn deadline(&self) -> Duration {
+    pub fn deadline(&self) -> At {
         self.deadline
     }
 
@@ -150,7 +142,7 @@ impl<T> DelayQueue<T> {
     ///
     /// let second = Duration::from_secs(1);
     /// let mut queue = DelayQueue::with_tick(second);
-    /// queue.insert((), second / 2);
+    /// queue.insert_at((), second / 2);
     /// assert_eq!(queue.next_deadline(), Some(second));
     /// ```
     #[must_use]
@@ -158,44 +150,20 @@ impl<T> DelayQueue<T> {
         Self { core: Core::new(tick, 0) }
     }
 
-    /// The length of a tick.
-    #[must_use]
-    pub fn tick(&self) -> Duration {
-        Duration::from_nanos(self.core.slab().tick())
-    }
-
     /// Inserts an item. A deadline that has passed is due at the next [`poll`](Self::poll).
     ///
     /// # Panics
     ///
-    /// Panics if there are 2,147,482,624 items; [`try_insert`](Self::try_insert) does not.
-    pub fn insert(&mut self, value: T, deadline: Duration) -> TimerId {
-        self.try_insert(value, deadline).ok().expect("a queue holds 2,147,482,624 items")
-    }
-
-    /// Inserts an item if there is room.
-    ///
-    /// # Errors
-    ///
-    /// Gives the item back if there are 2,147,482,624 items: the ids are used up.
-    ///
-    /// ```
-    /// use cortado::timer::DelayQueue;
-    /// use std::time::Duration;
-    ///
-    /// let mut queue = DelayQueue::new();
-    /// match queue.try_insert("message", Duration::from_secs(5)) {
-    ///     Ok(id) => assert!(queue.contains(id)),
-    ///     Err(message) => println!("no room for {message}"),
-    /// }
-    /// ```
-    pub fn try_insert(&mut self, value: T, deadline: Duration) -> Result<TimerId, T> {
-        self.core.insert(nanos(deadline).raw(), value)
+    /// Panics if there are 2,147,482,624 items: the ids are used up.
+    pub fn insert_at(&mut self, value: T, deadline: Duration) -> TimerId {
+        let id = self.core.insert(nanos(deadline).raw(), value);
+        id.ok().expect("a queue holds 2,147,482,624 items")
     }
 
     /// Takes an item out before its time. `None` if it has left.
-    pub fn cancel(&mut self, id: TimerId) -> Option<T> {
-        self.core.remove(id)
+    pub fn try_remove(&mut self, id: &TimerId) -> Option<Expired<T>> {
+        let deadline = self.try_deadline(id)?;
+        Some(Expired { key: *id, deadline, value: self.core.remove(*id)? })
     }
 
     /// Gives an item another deadline, earlier or later. False if it has left.
@@ -208,15 +176,15 @@ impl<T> DelayQueue<T> {
     ///
     /// let mut idle = DelayQueue::new();
     /// let timeout = Duration::from_secs(30);
-    /// let connection = idle.insert("10.0.0.7:5123", timeout);
+    /// let connection = idle.insert_at("10.0.0.7:5123", timeout);
     /// let now = Duration::from_secs(12); // it sent something
-    /// assert!(idle.reschedule(connection, now + timeout));
-    /// assert_eq!(idle.deadline(connection), Some(Duration::from_secs(42)));
+    /// assert!(idle.try_reset_at(&connection, now + timeout));
+    /// assert_eq!(idle.try_deadline(&connection), Some(Duration::from_secs(42)));
     /// ```
-    pub fn reschedule(&mut self, id: TimerId, deadline: Duration) -> bool {
-        let is_there = self.core.slab().contains(id);
+    pub fn try_reset_at(&mut self, id: &TimerId, deadline: Duration) -> bool {
+        let is_there = self.core.slab().contains(*id);
         if is_there {
-            self.core.schedule(id, nanos(deadline).raw());
+            self.core.schedule(*id, nanos(deadline).raw());
         }
         is_there
     }
@@ -231,7 +199,7 @@ impl<T> DelayQueue<T> {
     ///
     /// let mut queue: DelayQueue<u32> = DelayQueue::new();
     /// let second = Duration::from_secs(1);
-    /// (0..10_000).for_each(|n| _ = queue.insert(n, second));
+    /// (0..10_000).for_each(|n| _ = queue.insert_at(n, second));
     /// // All are due at one instant. Work off 1,024, do something else, and go on.
     /// let (mut turns, mut fired) = (0, 0);
     /// loop {
@@ -250,9 +218,9 @@ impl<T> DelayQueue<T> {
     pub fn poll(&mut self, now: Duration, budget: &mut u32) -> Polled<T> {
         match self.core.poll(nanos(now).raw(), budget) {
             Poll::Due(slot) => match self.core.slab_mut().remove_named(slot) {
-                Some((id, deadline, value)) => {
+                Some((key, deadline, value)) => {
                     let deadline = Duration::from_nanos(deadline);
-                    Polled::Due(Expired { id, deadline, value })
+                    Polled::Due(Expired { key, deadline, value })
                 }
                 None => Polled::Idle,
             },
@@ -280,14 +248,14 @@ impl<T> DelayQueue<T> {
 
     /// The deadline of an item; `None` if it has left.
     #[must_use]
-    pub fn deadline(&self, id: TimerId) -> Option<Duration> {
-        self.core.slab().deadline_of(id).map(Duration::from_nanos)
+    pub fn try_deadline(&self, id: &TimerId) -> Option<Duration> {
+        self.core.slab().deadline_of(*id).map(Duration::from_nanos)
     }
 
     /// An item; `None` if it has left.
     #[must_use]
-    pub fn get(&self, id: TimerId) -> Option<&T> {
-        self.core.slab().get(id)
+    pub fn get(&self, id: &TimerId) -> Option<&T> {
+        self.core.slab().get(*id)
     }
 
     /// An item, to be changed; `None` if it has left.
@@ -297,21 +265,15 @@ impl<T> DelayQueue<T> {
     /// use std::time::Duration;
     ///
     /// let mut retries = DelayQueue::new();
-    /// let id = retries.insert(("request", 1), Duration::from_secs(1));
-    /// if let Some((_, tries)) = retries.get_mut(id) {
+    /// let id = retries.insert_at(("request", 1), Duration::from_secs(1));
+    /// if let Some((_, tries)) = retries.get_mut(&id) {
     ///     *tries += 1;
-    ///     retries.reschedule(id, Duration::from_secs(3));
+    ///     retries.try_reset_at(&id, Duration::from_secs(3));
     /// }
-    /// assert_eq!(retries.get(id), Some(&("request", 2)));
+    /// assert_eq!(retries.get(&id), Some(&("request", 2)));
     /// ```
-    pub fn get_mut(&mut self, id: TimerId) -> Option<&mut T> {
-        self.core.slab_mut().get_mut(id)
-    }
-
-    /// Whether an item waits under this id.
-    #[must_use]
-    pub fn contains(&self, id: TimerId) -> bool {
-        self.core.slab().contains(id)
+    pub fn get_mut(&mut self, id: &TimerId) -> Option<&mut T> {
+        self.core.slab_mut().get_mut(*id)
     }
 
     /// The number of items.
@@ -356,9 +318,9 @@ impl<T> DelayQueue<T> {
     ///
     /// let mut queue = DelayQueue::new();
     /// queue.reserve(5_000);
-    /// let id = queue.insert("item", Duration::from_secs(1));
+    /// let id = queue.insert_at("item", Duration::from_secs(1));
     /// queue.shrink_to_fit();
-    /// assert_eq!((queue.capacity(), queue.get(id)), (1, Some(&"item")));
+    /// assert_eq!((queue.capacity(), queue.get(&id)), (1, Some(&"item")));
     /// ```
     pub fn shrink_to_fit(&mut self) {
         self.core.shrink_to_fit();
@@ -376,7 +338,7 @@ impl<T> DelayQueue<T> {
     ///
     /// let mut queue = DelayQueue::new();
     /// for (name, seconds) in [("tea", 180), ("egg", 300), ("toast", 90)] {
-    ///     queue.insert(name, Duration::from_secs(seconds));
+    ///     queue.insert_at(name, Duration::from_secs(seconds));
     /// }
     /// let names: Vec<&str> = queue.soonest().map(|(_, _, name)| *name).collect();
     /// assert_eq!(names, ["toast", "tea", "egg"]);
@@ -395,20 +357,20 @@ impl<T> DelayQueue<T> {
     /// use std::time::Duration;
     ///
     /// let mut queue = DelayQueue::new();
-    /// let ids = [30, 90].map(|seconds| queue.insert(seconds, Duration::from_secs(seconds)));
+    /// let ids = [30, 90].map(|seconds| queue.insert_at(seconds, Duration::from_secs(seconds)));
     /// // Moves all items to a queue whose time is ten seconds ahead.
     /// let mut other = DelayQueue::new();
     /// for item in queue.drain() {
-    ///     other.insert(*item.get_ref(), item.deadline() + Duration::from_secs(10));
+    ///     other.insert_at(*item.get_ref(), item.deadline() + Duration::from_secs(10));
     /// }
-    /// assert!(queue.is_empty() && !queue.contains(ids[0]));
+    /// assert!(queue.is_empty() && queue.get(&ids[0]).is_none());
     /// assert_eq!(other.next_deadline(), Some(Duration::from_secs(40)));
     /// other.clear();
     /// assert_eq!(other.len(), 0);
     /// ```
     pub fn drain(&mut self) -> impl Iterator<Item = Expired<T>> + use<T> {
-        self.core.take_all().map(|(id, deadline, value)| Expired {
-            id,
+        self.core.take_all().map(|(key, deadline, value)| Expired {
+            key,
             deadline: Duration::from_nanos(deadline),
             value,
         })

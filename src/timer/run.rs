@@ -5,9 +5,9 @@ use crate::macros::debug_fields;
 use crate::primitives::plain::Arc;
 use std::time::{Duration, Instant};
 
-/// The outcome of cancelling a job.
+/// What became of a job that was cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cancel {
+pub enum CancelOutcome {
     /// The job will not start, and what it captured was dropped.
     Cancelled,
     /// It is running. This run goes on to its end and is the last.
@@ -18,7 +18,7 @@ pub enum Cancel {
 
 /// What a run may do to its own series.
 pub trait Series: Send + Sync {
-    fn cancel(&self, id: TimerId) -> Cancel;
+    fn cancel(&self, id: TimerId) -> CancelOutcome;
     fn reschedule(&self, id: TimerId, delay: Duration) -> bool;
 }
 
@@ -26,48 +26,23 @@ pub trait Series: Send + Sync {
 #[derive(Clone)]
 pub struct Run {
     pub(super) series: Arc<dyn Series>,
-    pub(super) id: TimerId,
-    pub(super) planned: Instant,
-    pub(super) late: Duration,
-    pub(super) number: u64,
-    pub(super) remaining: Option<u64>,
+    /// The id of the job: the same for all runs of a series.
+    pub id: TimerId,
+    /// When this run was planned for.
+    pub planned: Instant,
+    /// How long after that it began, by the timer's clock.
+    pub late: Duration,
+    /// The number of this run in its series, from 1.
+    pub number: u64,
+    /// How many runs follow this one; `None` if there is no end, or the schedule does not know. In
+    /// the last run it is `Some(0)`, and [`reschedule`](Self::reschedule) adds none.
+    pub remaining: Option<u64>,
 }
 
 impl Run {
-    /// The id of the job: the same for all runs of a series.
-    #[must_use]
-    pub fn id(&self) -> TimerId {
-        self.id
-    }
-
-    /// When this run was planned for.
-    #[must_use]
-    pub fn planned(&self) -> Instant {
-        self.planned
-    }
-
-    /// How long after that it began, by the timer's clock.
-    #[must_use]
-    pub fn late(&self) -> Duration {
-        self.late
-    }
-
-    /// The number of this run in its series, from 1.
-    #[must_use]
-    pub fn number(&self) -> u64 {
-        self.number
-    }
-
-    /// How many runs follow this one; `None` if there is no end, or the schedule does not know. In
-    /// the last run it is `Some(0)`, and [`reschedule`](Self::reschedule) adds none.
-    #[must_use]
-    pub fn remaining(&self) -> Option<u64> {
-        self.remaining
-    }
-
     /// Ends the series: this run is its last.
     pub fn cancel(&self) {
-        let _: Cancel = self.series.cancel(self.id);
+        let _: CancelOutcome = self.series.cancel(self.id);
     }
 
     /// Sets the next run, `delay` from now, in place of the one that the schedule would choose. The
@@ -75,8 +50,8 @@ impl Run {
     ///
     /// Returns false, and sets nothing,
     ///
-    /// * in the last run, in which [`remaining`](Self::remaining) is `Some(0)`: that of `after` and
-    ///   `at`, and the last one of a list;
+    /// * in the last run, in which [`remaining`](field@Self::remaining) is `Some(0)`: that of
+    ///   `after` and `at`, and the last one of a list;
     /// * if the series was cancelled, or the timer is being shut down.
     ///
     /// A [`Schedule`](super::Schedule) that does not tell how many runs are left has no last run
@@ -92,7 +67,7 @@ impl Run {
     /// let second = Duration::from_secs(1);
     /// // Three tries. The server asks for a pause of ten seconds after each.
     /// let tries = timer.intervals([second; 3], Repeat::Once, move |run| {
-    ///     assert_eq!(run.reschedule(10 * second), run.number() < 3);
+    ///     assert_eq!(run.reschedule(10 * second), run.number < 3);
     /// })?;
     /// for (seconds, fired) in [(1, 1), (9, 1), (1, 2), (10, 3), (60, 3)] {
     ///     hand.advance(seconds * second);

@@ -32,7 +32,7 @@ pub enum Missed {
 /// let green_and_red = [20, 10].map(Duration::from_secs);
 /// let all_day = timer.intervals(green_and_red, Repeat::Forever, |_| println!("switch"))?;
 /// let three_times = timer.intervals(green_and_red, Repeat::Times(3), |run| {
-///     println!("{:?} are left", run.remaining()); // 5, 4, 3, 2, 1, 0
+///     println!("{:?} are left", run.remaining); // 5, 4, 3, 2, 1, 0
 /// })?;
 /// let never = timer.intervals(green_and_red, Repeat::Times(0), |_| ());
 /// assert_eq!(never.unwrap_err(), TimerError::Empty);
@@ -97,7 +97,7 @@ pub enum Next {
 ///
 /// let (clock, hand) = Clock::manual();
 /// let timer = Timer::builder().clock(clock).manual();
-/// timer.schedule(Doubling(Duration::from_secs(1)), |run| println!("try {}", run.number()))?.detach();
+/// timer.schedule(Doubling(Duration::from_secs(1)), |run| println!("try {}", run.number))?.detach();
 /// for (delay, runs) in [(1, 1), (1, 0), (1, 1), (4, 1)] {
 ///     hand.advance(Duration::from_secs(delay));
 ///     assert_eq!(timer.poll(&mut 1024), runs);

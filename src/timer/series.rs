@@ -18,6 +18,7 @@
 use super::body::{Body, drop_user_code};
 use super::id::TimerId;
 use super::schedule::Plan;
+use crate::primitives::atomic::{AtomicBool, Ordering};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -35,6 +36,28 @@ pub struct Due {
     pub here: bool,
     pub is_errand: bool,
     pub is_async: bool,
+}
+
+/// How the run of an async job is ended from outside.
+pub struct Abort {
+    is_asked: AtomicBool,
+    wake: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Abort {
+    pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { is_asked: AtomicBool::new(false), wake: Box::new(wake) }
+    }
+
+    /// The wake that follows carries the mark to the next poll.
+    pub fn ask(&self) {
+        self.is_asked.store(true, Ordering::Relaxed);
+        (self.wake)();
+    }
+
+    pub fn is_asked(&self) -> bool {
+        self.is_asked.load(Ordering::Relaxed)
+    }
 }
 
 /// One job.
@@ -55,8 +78,10 @@ pub struct Entry {
     pub is_errand: bool,
     /// Whether it was cancelled during its present run, which is then its last.
     pub is_ending: bool,
+    /// Whether it was aborted during its present run, which is then its last.
+    pub is_aborted: bool,
     /// How many runs follow the next one or, while it runs, the present one; see
-    /// [`Run::remaining`](super::run::Run::remaining). After `Some(0)` no run is accepted.
+    /// [`Run`](super::run::Run). After `Some(0)` no run is accepted.
     pub remaining: Option<u64>,
     /// The instant to which it was rescheduled during its present run.
     pub next: Option<u64>,
@@ -105,6 +130,7 @@ impl Entry {
             runs: 0,
             ticket: 0,
             is_ending: false,
+            is_aborted: false,
             remaining,
             next: None,
             runs_here: false,

@@ -1,13 +1,13 @@
 //! The timer: jobs that run when their time has come.
 
-use super::body::{Body, drop_user_code};
+use super::body::{Body, IntoJob, drop_user_code};
 use super::driver::turn;
 use super::end::{end_drain, stop_now};
 use super::error::TimerError;
 use super::execute::{Inside, is_inside, user_code};
 use super::handle::Handle;
 use super::id::TimerId;
-use super::run::{Cancel, Run, Series};
+use super::run::{CancelOutcome, Run, Series};
 use super::schedule::{Missed, Plan, Ran, Repeat, Schedule, after};
 use super::shared::Shared;
 use super::shutdown::{Stop, Unfired, shutdown, shutdown_async};
@@ -55,7 +55,7 @@ use std::time::{Duration, Instant};
 ///
 /// ```
 /// use cortado::Clock;
-/// use cortado::timer::{Cancel, Timer};
+/// use cortado::timer::{CancelOutcome, Timer};
 /// use std::sync::mpsc::channel;
 /// use std::time::Duration;
 ///
@@ -65,17 +65,17 @@ use std::time::{Duration, Instant};
 /// let (log, lines) = channel();
 ///
 /// let unpaid = timer.after(Duration::from_secs(1800), move |run| {
-///     log.send(format!("cancel the order, {:?} late", run.late())).unwrap();
+///     log.send(format!("cancel the order, {:?} late", run.late)).unwrap();
 /// })?;
 /// let reminder = timer.after(Duration::from_secs(600), |_| println!("please pay"))?;
-/// assert_eq!(reminder.cancel(), Cancel::Cancelled);
+/// assert_eq!(reminder.cancel(), CancelOutcome::Cancelled);
 ///
 /// hand.advance(Duration::from_secs(1799));
 /// assert_eq!(timer.poll(&mut 1024), 0);
 /// hand.advance(Duration::from_secs(1));
 /// assert_eq!(timer.poll(&mut 1024), 1);
 /// assert_eq!(lines.recv().unwrap(), "cancel the order, 0ns late");
-/// assert_eq!(unpaid.cancel(), Cancel::Finished);
+/// assert_eq!(unpaid.cancel(), CancelOutcome::Finished);
 /// # Ok::<(), cortado::timer::TimerError>(())
 /// ```
 #[derive(Clone)]
@@ -105,17 +105,43 @@ impl Timer {
 
     /// Runs a job once, `delay` from now.
     ///
+    /// A job is a closure that blocks, and returns nothing, or one that returns a future. Such an
+    /// async job counts as running until its future ends. The future is polled on the executor, in
+    /// jobs of one poll each. So a future that needs the context of a runtime needs an executor
+    /// that has it, as `Builder::on_tokio`. In manual mode, and with
+    /// [`run_here`](super::Builder::run_here), the driver polls it. A future that is pending and
+    /// whose wakers have all been dropped can never be woken. It is dropped on the executor, and
+    /// its run ends. All of this holds for the other methods that start jobs, too.
+    ///
     /// # Errors
     ///
     /// [`Stopped`](TimerError::Stopped) after a shutdown, [`Full`](TimerError::Full) at
     /// [`max_pending`](super::Builder::max_pending). The job is dropped then.
-    pub fn after(
+    ///
+    /// ```
+    /// use cortado::timer::Timer;
+    /// use std::time::Duration;
+    ///
+    /// #[tokio::main]
+    /// async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    ///     let timer = Timer::builder().on_tokio().start()?;
+    ///     let (send, answer) = tokio::sync::oneshot::channel();
+    ///     let job = timer.after(Duration::from_millis(1), |run| async move {
+    ///         tokio::time::sleep(Duration::from_millis(1)).await; // a request
+    ///         let _ = send.send(run.number);
+    ///     })?;
+    ///     assert_eq!(answer.await?, 1);
+    ///     drop(job);
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn after<R: IntoJob<M>, M>(
         &self,
         delay: Duration,
-        job: impl FnOnce(&Run) + Send + 'static,
+        job: impl FnOnce(Run) -> R + Send + 'static,
     ) -> Result<Handle, TimerError> {
         let deadline = || after(self.shared().scale.now(), delay);
-        self.insert(deadline, Plan::Once, Body::Once(Box::new(job)))
+        self.insert(deadline, Plan::Once, Body::once(job))
     }
 
     /// Runs a job once, at `instant`; as soon as possible if that has passed.
@@ -136,16 +162,12 @@ impl Timer {
     /// # drop(job);
     /// # Ok::<(), cortado::timer::TimerError>(())
     /// ```
-    pub fn at(
+    pub fn at<R: IntoJob<M>, M>(
         &self,
         instant: Instant,
-        job: impl FnOnce(&Run) + Send + 'static,
+        job: impl FnOnce(Run) -> R + Send + 'static,
     ) -> Result<Handle, TimerError> {
-        self.insert(
-            || self.shared().scale.of_instant(instant),
-            Plan::Once,
-            Body::Once(Box::new(job)),
-        )
+        self.insert(|| self.shared().scale.of_instant(instant), Plan::Once, Body::once(job))
     }
 
     /// Runs a job at a fixed rate: one period from now, and then at every multiple of the period.
@@ -167,24 +189,25 @@ impl Timer {
     /// let (clock, hand) = Clock::manual();
     /// let timer = Timer::builder().clock(clock).manual();
     /// let second = Duration::from_secs(1);
-    /// timer.every(second, Missed::Once, |run| println!("run {}", run.number()))?.detach();
+    /// timer.every(second, Missed::Once, |run| println!("run {}", run.number))?.detach();
     /// hand.advance(5 * second + second / 2); // nobody polled for five periods
     /// assert_eq!(timer.poll(&mut 1024), 2); // the first run, and one for the four others
     /// hand.advance(second / 2);
     /// assert_eq!(timer.poll(&mut 1024), 1); // on time again
     /// # Ok::<(), cortado::timer::TimerError>(())
     /// ```
-    pub fn every(
+    pub fn every<R: IntoJob<M>, M>(
         &self,
         period: Duration,
         missed: Missed,
-        job: impl FnMut(&Run) + Send + 'static,
+        job: impl FnMut(Run) -> R + Send + 'static,
     ) -> Result<Handle, TimerError> {
         let plan = Plan::rate(period, missed, self.shared().tick)?;
-        self.series(plan, Body::Repeat(Box::new(job)))
+        self.series(plan, Body::repeat(job))
     }
 
-    /// Runs a job with a fixed delay: `gap` from now, and then `gap` after the end of each run.
+    /// Runs a job with a gap after each run: `gap` from now, and then `gap` after the end of each
+    /// run; of an async job, after the end of its future. (Elsewhere this is called a fixed delay.)
     ///
     /// To count from the *start* of a run, as `java.util.Timer` does, the job calls
     /// [`Run::reschedule`] first.
@@ -203,7 +226,7 @@ impl Timer {
     /// let minute = Duration::from_secs(60);
     /// // The job takes five seconds.
     /// let works = hand.clone();
-    /// let job = timer.every_after(minute, move |_| works.advance(Duration::from_secs(5)))?;
+    /// let job = timer.every_with_gap(minute, move |_| works.advance(Duration::from_secs(5)))?;
     /// job.reschedule(Duration::ZERO); // the first run now, and not in a minute
     /// assert_eq!(timer.poll(&mut 1024), 1);
     /// hand.advance(Duration::from_secs(59));
@@ -212,13 +235,13 @@ impl Timer {
     /// assert_eq!(timer.poll(&mut 1024), 1);
     /// # Ok::<(), cortado::timer::TimerError>(())
     /// ```
-    pub fn every_after(
+    pub fn every_with_gap<R: IntoJob<M>, M>(
         &self,
         gap: Duration,
-        job: impl FnMut(&Run) + Send + 'static,
+        job: impl FnMut(Run) -> R + Send + 'static,
     ) -> Result<Handle, TimerError> {
         let plan = Plan::gap(gap, self.shared().tick)?;
-        self.series(plan, Body::Repeat(Box::new(job)))
+        self.series(plan, Body::repeat(job))
     }
 
     /// Runs a job after each of these intervals, as often as `repeat` says. An interval counts from
@@ -239,7 +262,7 @@ impl Timer {
     /// let timer = Timer::builder().clock(clock).manual();
     /// let delays = [1, 2, 5].map(Duration::from_secs);
     /// let retries = timer.intervals(delays, Repeat::Once, |run| {
-    ///     println!("try {}, {:?} left", run.number(), run.remaining());
+    ///     println!("try {}, {:?} left", run.number, run.remaining);
     /// })?;
     /// let mut runs = Vec::new();
     /// for second in 1..=10 {
@@ -252,14 +275,14 @@ impl Timer {
     /// # drop(retries);
     /// # Ok::<(), cortado::timer::TimerError>(())
     /// ```
-    pub fn intervals(
+    pub fn intervals<R: IntoJob<M>, M>(
         &self,
         intervals: impl IntoIterator<Item = Duration>,
         repeat: Repeat,
-        job: impl FnMut(&Run) + Send + 'static,
+        job: impl FnMut(Run) -> R + Send + 'static,
     ) -> Result<Handle, TimerError> {
         let plan = Plan::list(intervals, repeat, self.shared().tick)?;
-        self.series(plan, Body::Repeat(Box::new(job)))
+        self.series(plan, Body::repeat(job))
     }
 
     /// Runs a job by a schedule of yours. See [`Schedule`].
@@ -267,12 +290,42 @@ impl Timer {
     /// # Errors
     ///
     /// As [`after`](Self::after), and [`Empty`](TimerError::Empty) if the schedule has no run.
-    pub fn schedule(
+    ///
+    /// ```
+    /// use cortado::Clock;
+    /// use cortado::timer::{Next, Schedule, Timer, Turn};
+    /// use std::time::Duration;
+    ///
+    /// /// Two runs: after a second, and a minute after the first was planned.
+    /// struct Twice;
+    ///
+    /// impl Schedule for Twice {
+    ///     fn next(&mut self, turn: &Turn) -> Option<Next> {
+    ///         match turn.runs {
+    ///             0 => Some(Next::After(Duration::from_secs(1))),
+    ///             1 => Some(Next::At(turn.planned + Duration::from_secs(60))),
+    ///             _ => None,
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let (clock, hand) = Clock::manual();
+    /// let timer = Timer::builder().clock(clock).manual();
+    /// let job = timer.schedule(Twice, |run| async move { println!("{run:?}") })?;
+    /// for (seconds, left) in [(1, 1), (59, 1), (1, 0)] {
+    ///     hand.advance(Duration::from_secs(seconds));
+    ///     timer.poll(&mut 1024);
+    ///     assert_eq!(timer.pending(), left);
+    /// }
+    /// # drop(job);
+    /// # Ok::<(), cortado::timer::TimerError>(())
+    /// ```
+    pub fn schedule<R: IntoJob<M>, M>(
         &self,
         schedule: impl Schedule,
-        job: impl FnMut(&Run) + Send + 'static,
+        job: impl FnMut(Run) -> R + Send + 'static,
     ) -> Result<Handle, TimerError> {
-        self.series(Plan::User(Box::new(schedule)), Body::Repeat(Box::new(job)))
+        self.series(Plan::User(Box::new(schedule)), Body::repeat(job))
     }
 
     pub(super) fn series(&self, mut plan: Plan, body: Body) -> Result<Handle, TimerError> {
@@ -305,18 +358,15 @@ impl Timer {
     }
 
     /// Cancels a job by its id. Takes effect at once, in constant time.
-    pub fn cancel(&self, id: TimerId) -> Cancel {
+    pub fn cancel(&self, id: TimerId) -> CancelOutcome {
         self.shared().cancel(id)
     }
 
-    /// Moves the next run of a job to `delay` from now.
-    ///
-    /// # Errors
-    ///
-    /// [`NotFound`](TimerError::NotFound) if there is none: the job has ended, or its last run is
-    /// in progress, as [`Run::reschedule`] has it. Also once the timer is being shut down.
-    pub fn reschedule(&self, id: TimerId, delay: Duration) -> Result<(), TimerError> {
-        if self.shared().reschedule(id, delay) { Ok(()) } else { Err(TimerError::NotFound) }
+    /// Moves the next run of a job to `delay` from now. Returns false if there is none: the job has
+    /// ended, its last run is in progress (as [`Run::reschedule`] has it), or the timer is being
+    /// shut down.
+    pub fn reschedule(&self, id: TimerId, delay: Duration) -> bool {
+        self.shared().reschedule(id, delay)
     }
 
     /// Whether a job waits or runs under this id. When the timer has ended, the jobs that still run
@@ -329,14 +379,8 @@ impl Timer {
     /// How many jobs wait for their (next) run, in the timer or in the queue of the executor.
     /// Exact.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub fn pending(&self) -> usize {
         self.shared().jobs.lock().waiting
-    }
-
-    /// Whether no job waits.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// How many jobs are running.
@@ -396,25 +440,26 @@ impl Timer {
     /// Ends the timer. Returns the jobs that did not fire.
     ///
     /// From now on nothing is accepted ([`TimerError::Stopped`]). It may be called again, also with
-    /// another `stop`, and by several threads: the strictest counts. `Cancel` is stricter than
-    /// `FireAll`, which is stricter than `Drain`; of two drains, the one that ends earlier is
-    /// stricter. A call returns what is left when it ends, so what one call has returned no other
-    /// one returns. A call with `Drain` returns nothing while all jobs are to fire.
+    /// another `stop`, and by several threads: the strictest counts. The order is `Cancel`,
+    /// `Settle`, `FireAll`, `Drain`; of two drains, the one that ends earlier is stricter. A call
+    /// returns what is left when it ends, so what one call has returned no other one returns. A
+    /// call with `Drain` returns nothing while other calls settle, or have all jobs fire.
     ///
-    /// A job counts as running until what it captured is dropped. So after `Cancel` and `FireAll`
+    /// A job counts as running until what it captured is dropped. So after each `stop` but `Drain`
     /// the timer holds no value of a job, but for the jobs that the call returns. What another
     /// thread cancels at the same time, that thread drops.
     ///
     /// *Blocking*: it waits as [`Stop`] says. Called from a job of this timer it returns at once,
     /// since that job would wait for itself; so it does from a schedule, a hook or a destructor
     /// that the timer runs. A drain goes on in the background then: what begins within its limit
-    /// runs, and the rest is dropped. (With [`run_here`](super::Builder::run_here), and in manual
-    /// mode without an executor, all that comes due within the limit begins, however late.)
+    /// runs, and the rest is dropped. So does settling, until no job runs any more. (With
+    /// [`run_here`](super::Builder::run_here), and in manual mode without an executor, all that
+    /// comes due within the limit begins, however late.)
     ///
     /// *In a task*, await [`shutdown_async`](Self::shutdown_async) instead. This call blocks the
     /// thread, and an async job that runs may need that thread: for the tasks, timers or sockets
-    /// that it awaits. Then the job does not end. `Cancel` and `FireAll` do not return, and `Drain`
-    /// returns at its limit, with the job still running. This holds for all jobs that await
+    /// that it awaits. Then the job does not end, and the call does not return; a `Drain` does so
+    /// at its limit, with the job still running. This holds for all jobs that await
     /// something of a tokio runtime of one thread, and can happen with more threads.
     ///
     /// In manual mode the caller does the work of a drain. Nothing moves the clock meanwhile, so
@@ -435,7 +480,7 @@ impl Timer {
     /// let report = timer.after(Duration::from_secs(3600), |_| println!("hourly report"))?;
     /// let id = report.detach();
     /// let unfired = timer.shutdown(Stop::Cancel);
-    /// assert_eq!(unfired[0].id(), id);
+    /// assert_eq!(unfired[0].id, id);
     /// # Ok::<(), cortado::timer::TimerError>(())
     /// ```
     pub fn shutdown(&self, stop: Stop) -> Vec<Unfired> {
@@ -466,7 +511,7 @@ impl Timer {
     /// async fn main() -> Result<(), Box<dyn std::error::Error>> {
     ///     let timer = Timer::builder().on_tokio().start()?;
     ///     let (begins, begun) = tokio::sync::oneshot::channel();
-    ///     let write = timer.after_async(Duration::ZERO, |_| async {
+    ///     let write = timer.after(Duration::ZERO, |_| async {
     ///         let _ = begins.send(());
     ///         tokio::time::sleep(Duration::from_millis(5)).await; // a database answers
     ///     })?;
@@ -482,4 +527,4 @@ impl Timer {
     }
 }
 
-debug_fields!(impl Timer, |it| waiting: it.len(), running: it.running());
+debug_fields!(impl Timer, |it| pending: it.pending(), running: it.running());

@@ -21,15 +21,16 @@ use super::body::{Body, drop_user_code};
 use super::core::Core;
 use super::error::TimerError;
 use super::id::TimerId;
-use super::run::{Cancel, Run, Series};
+use super::run::{CancelOutcome, Run, Series};
 use super::schedule::{Plan, Ran, Scale, after};
-use super::series::{Due, Entry, State};
+use super::series::{Abort, Due, Entry, State};
 use super::settings::{Executor, OnPanic, Rejection, Settings};
 use super::stats::Counters;
 use super::stopping::Stopping;
 use crate::primitives::plain::{Arc, Weak};
 use crate::primitives::{Condvar, Mutex, MutexGuard, catch_user_panic, seeded};
 use crate::wakers::Wakers;
+use std::collections::HashMap;
 use std::time::Duration;
 
 /// [`Jobs::parked_until`] while the driver is awake: it will read the next deadline by itself.
@@ -44,6 +45,8 @@ pub struct Jobs {
     /// How many jobs wait or are queued.
     pub waiting: usize,
     pub running: usize,
+    /// Of the runs whose futures have been pending, also after the timer's end.
+    aborts: HashMap<TimerId, Arc<Abort>>,
     /// The driver sleeps until this instant.
     pub parked_until: u64,
     pub stopping: Option<Stopping>,
@@ -74,15 +77,15 @@ impl Jobs {
             None => false,
             // Errands may be left.
             Some(Stopping::Cancel) => !self.are_runs_polled() && self.core.waiting() == 0,
-            Some(Stopping::Drain(_) | Stopping::FireAll) => self.is_done(),
+            Some(Stopping::Settle(_) | Stopping::Drain(_) | Stopping::FireAll) => self.is_done(),
         }
     }
 
-    /// Whether a drain has nothing more to wait for: no job runs or is queued, and none that waits
+    /// Whether the end has nothing more to wait for: no job runs or is queued, and none that waits
     /// is due within the limit. Nothing is accepted or moved any more, and no job of a later
     /// deadline begins, whatever the clock says from now on. So this needs no reading of the clock.
     pub fn is_drained(&self) -> bool {
-        let Some(Stopping::Drain(end)) = self.stopping else { return false };
+        let Some(end) = self.stopping.and_then(Stopping::limit) else { return false };
         self.running == 0 && self.waiting == self.core.waiting() && !self.core.has_due_by(end)
     }
 
@@ -91,7 +94,7 @@ impl Jobs {
         match self.stopping {
             Some(Stopping::Cancel) => true,
             Some(Stopping::Drain(end)) => end <= now,
-            Some(Stopping::FireAll) | None => false,
+            Some(Stopping::Settle(_) | Stopping::FireAll) | None => false,
         }
     }
 
@@ -99,7 +102,7 @@ impl Jobs {
     pub fn next_look(&self) -> u64 {
         let next = || self.core.next_deadline().unwrap_or(u64::MAX);
         match self.stopping {
-            None => next(),
+            None | Some(Stopping::Settle(_)) => next(),
             Some(Stopping::Drain(end)) => next().min(end),
             Some(Stopping::FireAll | Stopping::Cancel) if self.core.waiting() > 0 => 0,
             Some(Stopping::FireAll | Stopping::Cancel) => u64::MAX,
@@ -191,6 +194,7 @@ impl Shared {
                 core,
                 waiting: 0,
                 running: 0,
+                aborts: HashMap::new(),
                 parked_until: AWAKE,
                 stopping: None,
                 awaited_by: 0,
@@ -353,6 +357,45 @@ impl Shared {
         Some(Begun { run, body, plan, planned, weight })
     }
 
+    /// Notes how a run is to be ended from outside, since its future is pending. Returns whether it
+    /// was aborted before.
+    pub fn note_pending(&self, begun: &Begun, abort: Arc<Abort>) -> bool {
+        let mut jobs = self.jobs.lock();
+        jobs.aborts.insert(begun.run.id, abort);
+        jobs.entry(begun.run.id)
+            .is_some_and(|entry| entry.is_aborted && !seeded("timer-forgets-aborts"))
+    }
+
+    /// Cancels a job, and ends its run if that is a future.
+    pub fn abort(&self, id: TimerId) -> CancelOutcome {
+        let mut jobs = self.jobs.lock();
+        if let Some(entry) = jobs.named(id) {
+            entry.is_aborted = entry.state == State::Running;
+        }
+        let abort = jobs.aborts.get(&id).map(Arc::clone);
+        let outcome = self.cancel_locked(jobs, id);
+        // An executor may run the poll that follows inside of this call.
+        abort.iter().for_each(|abort| abort.ask());
+        outcome
+    }
+
+    fn cancel_locked(&self, mut jobs: MutexGuard<'_, Jobs>, id: TimerId) -> CancelOutcome {
+        let Some(entry) = jobs.named(id) else { return CancelOutcome::Finished };
+        if entry.state == State::Running {
+            let was_ending = std::mem::replace(&mut entry.is_ending, true);
+            return if was_ending { CancelOutcome::Finished } else { CancelOutcome::Running };
+        }
+        if seeded("timer-cancels-waiting-only") && entry.state == State::Queued {
+            return CancelOutcome::Cancelled;
+        }
+        let entry = jobs.core.remove(id);
+        jobs.waiting -= 1;
+        self.unlock(jobs, None);
+        drop_user_code(entry);
+        Counters::add(&self.counters.cancelled, 1);
+        CancelOutcome::Cancelled
+    }
+
     /// Ends a run: puts the job back for its next run, or removes the job. A run counts as running
     /// until what its job captured is dropped (rule 5).
     pub fn finish_run(&self, begun: Begun, has_panicked: bool) {
@@ -363,6 +406,7 @@ impl Shared {
         let remaining = next.map_or(Some(0), |_| plan.remaining(run.number + 1));
 
         let mut jobs = self.jobs.lock();
+        jobs.aborts.remove(&run.id);
         let is_stopping = jobs.stopping.is_some();
         if let Some(entry) = jobs.entry(run.id) {
             let next = entry.next.take().or(next);
@@ -415,7 +459,8 @@ impl Shared {
         let now = self.now_or(0);
         let mut jobs = self.jobs.lock();
         let runs_here = match (self.settings.rejection, jobs.stopping) {
-            (Rejection::RunHere, _) | (_, Some(Stopping::FireAll)) => true,
+            (Rejection::RunHere, _) => true,
+            (_, Some(Stopping::Settle(_) | Stopping::FireAll)) => true,
             (Rejection::Retry(_) | Rejection::Discard, _) => false,
         };
         let Some(entry) = jobs.queued(due) else { return };
@@ -440,22 +485,8 @@ impl Shared {
 }
 
 impl Series for Shared {
-    fn cancel(&self, id: TimerId) -> Cancel {
-        let mut jobs = self.jobs.lock();
-        let Some(entry) = jobs.named(id) else { return Cancel::Finished };
-        if entry.state == State::Running {
-            let was_ending = std::mem::replace(&mut entry.is_ending, true);
-            return if was_ending { Cancel::Finished } else { Cancel::Running };
-        }
-        if seeded("timer-cancels-waiting-only") && entry.state == State::Queued {
-            return Cancel::Cancelled;
-        }
-        let entry = jobs.core.remove(id);
-        jobs.waiting -= 1;
-        self.unlock(jobs, None);
-        drop_user_code(entry);
-        Counters::add(&self.counters.cancelled, 1);
-        Cancel::Cancelled
+    fn cancel(&self, id: TimerId) -> CancelOutcome {
+        self.cancel_locked(self.jobs.lock(), id)
     }
 
     fn reschedule(&self, id: TimerId, delay: Duration) -> bool {

@@ -33,7 +33,7 @@ const TURNS: u32 = 64;
 /// timer.after(Duration::ZERO, |_| println!("now"))?.detach();
 /// timer.after(Duration::from_secs(3600), |_| println!("in an hour"))?.detach();
 /// let unfired = timer.shutdown(Stop::Drain(Duration::from_millis(100)));
-/// assert!(unfired.iter().any(|job| job.deadline() > std::time::Instant::now()));
+/// assert!(unfired.iter().any(|job| job.deadline > std::time::Instant::now()));
 ///
 /// // No job is lost: all of them run before the program ends.
 /// let timer = Timer::new();
@@ -52,6 +52,10 @@ pub enum Stop {
     /// limit the call does not wait for jobs that are still running. So `Drain(ZERO)` is `Cancel`
     /// without waiting.
     Drain(Duration),
+    /// Jobs that are due at this moment run, and no others: a service finishes what it has begun. A
+    /// series ends with that run. The call waits for these jobs, and for all others that are
+    /// running, without a limit.
+    Settle,
     /// Every job that waits runs once, now, whatever its deadline. The call waits for all of them.
     FireAll,
 }
@@ -65,7 +69,7 @@ pub enum Stop {
 ///
 /// let timer = Timer::new();
 /// let (send, told) = std::sync::mpsc::channel();
-/// let save = timer.after(Duration::from_secs(60), move |run| send.send(run.number()).unwrap())?;
+/// let save = timer.after(Duration::from_secs(60), move |run| send.send(run.number).unwrap())?;
 /// for job in timer.shutdown(Stop::Cancel) {
 ///     let future = job.run(); // on this thread, before its time
 ///     assert!(future.is_none(), "no async job");
@@ -76,25 +80,15 @@ pub enum Stop {
 /// ```
 #[must_use = "the job in it is dropped unless it is run"]
 pub struct Unfired {
-    id: TimerId,
-    deadline: Instant,
+    /// The id of the job.
+    pub id: TimerId,
+    /// The instant for which its next run was planned.
+    pub deadline: Instant,
     entry: Entry,
     shared: Arc<Shared>,
 }
 
 impl Unfired {
-    /// The id of the job.
-    #[must_use]
-    pub fn id(&self) -> TimerId {
-        self.id
-    }
-
-    /// The instant for which its next run was planned.
-    #[must_use]
-    pub fn deadline(&self) -> Instant {
-        self.deadline
-    }
-
     /// Runs the job now, once, on this thread, with no lock held. Blocks for as long as the job
     /// runs. Returns the future of an async job. The caller must poll it to its end, since no
     /// executor does: an async job whose future is dropped does nothing.
@@ -215,11 +209,12 @@ impl<'a> Ending<'a> {
     fn begin(shared: &'a Arc<Shared>, stop: Stop, waits: Waits) -> Self {
         let limit = match stop {
             Stop::Drain(time) => after(shared.scale.now(), time),
-            Stop::Cancel | Stop::FireAll => u64::MAX,
+            Stop::Cancel | Stop::Settle | Stop::FireAll => u64::MAX,
         };
         let awaited = (!is_inside(shared)).then(|| Awaited::new(shared));
         let by = match stop {
             Stop::Cancel => None,
+            Stop::Settle => Some(Stopping::Settle(shared.scale.now())),
             Stop::Drain(_) => Some(Stopping::Drain(limit)),
             Stop::FireAll => Some(Stopping::FireAll),
         };
@@ -263,15 +258,19 @@ impl<'a> Ending<'a> {
     }
 
     /// Waits until no job is left that can run, or the timer stops, but no longer than the limit.
-    /// Takes the jobs that did not fire; a drain takes none if another caller has asked for all
-    /// jobs to fire.
+    /// Takes the jobs that did not fire; a drain takes none if another caller waits for jobs
+    /// without a limit.
     fn wait_for_jobs(&mut self) -> Step<'a> {
         let is_driver = self.drive();
         let (now, rest) = self.rest(is_driver);
         let mut jobs = self.shared.jobs.lock();
         if jobs.is_done() || jobs.has_stopped(now) || jobs.is_drained() || rest.is_zero() {
-            let fires_all = jobs.stopping == Some(Stopping::FireAll);
-            let is_others = fires_all && self.stop != Stop::FireAll;
+            // Another caller has asked for more jobs to run, and takes out the rest.
+            let is_others = match jobs.stopping {
+                Some(Stopping::FireAll) => self.stop != Stop::FireAll,
+                Some(Stopping::Settle(_)) => matches!(self.stop, Stop::Drain(_)),
+                _ => false,
+            };
             let left = if is_others { UnfiredJobs::new() } else { take_unfired(self.shared, jobs) };
             self.left = Some(left);
             return Step::Over;
@@ -322,7 +321,7 @@ impl<'a> Ending<'a> {
     fn rest(&self, is_driver: bool) -> (u64, Duration) {
         let real = match self.stop {
             Stop::Drain(time) => time.saturating_sub(self.start.elapsed()),
-            Stop::Cancel | Stop::FireAll => Duration::MAX,
+            Stop::Cancel | Stop::Settle | Stop::FireAll => Duration::MAX,
         };
         match catch_user_panic(|| self.shared.scale.now()) {
             None => (0, real),

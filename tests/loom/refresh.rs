@@ -7,6 +7,7 @@
 //! | `reload_vs_invalidate_all` | nor what was cleared | `loads-land-overtaken` |
 //! | `reload_vs_expiry` | of a reload that prolongs a life and the expirer exactly one wins | `expirer-ignores-extensions` |
 //! | `read_vs_read` | one of two readers triggers a reload | `every-read-reloads` |
+//! | `reload_vs_make_stale` | what a call makes stale during a reload is stale after it | `stale-spares-reloads` |
 //! | `reload_vs_idle_read` | a read's idle time outlives the value that was read | `reloads-read-the-end-once` |
 //! | `reload_vs_hooked_read` | the same where a read hook is asked | `gone-is-a-hit` |
 //! | `wait_vs_insert` | who waits for a reload sees a value that is inserted meanwhile | `key-waits-are-not-woken` |
@@ -82,11 +83,11 @@ impl World {
             },
             [Box::new(move || other(&cache))],
         );
-        self.cache.peek(&1).map(|entry| entry.number())
+        self.cache.cache().peek(&1).map(|entry| entry.number())
     }
 
     fn settle(self, last: u8) {
-        self.ledger.settle(&self.cache, last);
+        self.ledger.settle(self.cache.cache(), last);
     }
 }
 
@@ -102,7 +103,7 @@ fn reload_vs_insert() {
             assert_eq!(cause, RemovalCause::Replaced);
         }
         assert_eq!(ledger.cause(1), Some(RemovalCause::Replaced));
-        finish(&world.cache);
+        finish(world.cache.cache());
     });
 }
 
@@ -111,7 +112,7 @@ fn reload_vs_remove() {
     model(|| {
         let world = World::new(false);
         assert_eq!(world.race(|cache| cache.invalidate(&1)), None);
-        finish(&world.cache);
+        finish(world.cache.cache());
     });
 }
 
@@ -120,7 +121,7 @@ fn reload_vs_invalidate_all() {
     model(|| {
         let world = World::new(false);
         assert_eq!(world.race(|cache| cache.invalidate_all()), None);
-        finish(&world.cache);
+        finish(world.cache.cache());
     });
 }
 
@@ -151,6 +152,24 @@ fn read_vs_read() {
             assert_eq!(cache.get_entry(&1).map(|entry| entry.number()), Some(1));
         });
         assert_eq!((last, world.asked.load(Relaxed)), (Some(1), 1));
+        world.settle(1);
+    });
+}
+
+#[test]
+fn reload_vs_make_stale() {
+    model(|| {
+        let world = World::new(true);
+        let (asked, had_begun) = (Arc::clone(&world.asked), Arc::new(AtomicUsize::new(0)));
+        let told = Arc::clone(&had_begun);
+        let last = world.race(move |cache| {
+            told.store(asked.load(Relaxed), Relaxed);
+            assert!(cache.make_stale(&1));
+        });
+        assert_eq!(last, Some(1));
+        // If the entry is not stale, it was reloaded after the call.
+        assert!(world.cache.cache().get_entry(&1).is_some());
+        assert!(world.asked.load(Relaxed) > had_begun.load(Relaxed), "it is fresh");
         world.settle(1);
     });
 }
@@ -190,9 +209,9 @@ fn idle_time_goes_on(ledger: &'static Ledger, builder: Builder<u8, Value>) {
         || assert!(cache.refresh(&1)),
         [Box::new(move || assert!(reader.get_entry(&1).is_some()))],
     );
-    assert_eq!(cache.peek(&1).map(|entry| entry.number()), Some(2));
-    assert_eq!(cache.expires_in(&1).into_options(), Some(Some(100 * SECOND)));
-    finish(&cache);
+    assert_eq!(cache.cache().peek(&1).map(|entry| entry.number()), Some(2));
+    assert_eq!(cache.cache().expires_in(&1).into_options(), Some(Some(100 * SECOND)));
+    finish(cache.cache());
 }
 
 #[test]
@@ -233,9 +252,9 @@ fn wait(other: impl FnOnce(&Store, &'static Ledger, Job) + Send + 'static) {
         || assert!(cache.get_within(&1, limits).is_ok()),
         [Box::new(move || other(&store, ledger, job))],
     );
-    assert!(cache.peek(&1).is_some_and(|entry| entry.number() > 1), "it has waited");
+    assert!(cache.cache().peek(&1).is_some_and(|entry| entry.number() > 1), "it has waited");
     jobs.lock().unwrap().clear();
-    finish(&cache);
+    finish(cache.cache());
 }
 
 #[test]

@@ -9,6 +9,7 @@
 //! | `the_end_sees_what_comes_back` | a future that is woken during a shutdown without a thread is polled by it | `timer-ends-on-an-old-look` |
 //! | `the_end_wakes_the_task_that_awaits_it` | a task that awaits the end is woken by what comes back, and polls it | `timer-ends-before-it-is-awaited` |
 //! | `a_future_is_woken_while_it_is_polled` | no wake-up of an async job is lost | `task-forgets-wakes` |
+//! | `an_abort_meets_the_first_poll` | an async job that is aborted ends, whether it waits, is polled for the first time, or is pending | `timer-forgets-aborts` |
 //! | `an_event_that_finds_the_operation_busy_is_not_lost` | two events, each of which holds one half of the condition: the operation completes, once | `handoff-finish-forgets-requests`, `handoff-request-is-relaxed` |
 //! | `an_event_meets_an_operation_that_begins_to_watch` | an event during the linking completes the operation, and nothing of it stays behind | `operations-try-once`, `operations-unlink-once` |
 //! | `an_event_wakes_the_task_that_awaits_it` | a task that awaits an event is woken by it | `watched-looks-first` |
@@ -21,7 +22,9 @@ use cortado::internals::sync::atomic::{
 };
 use cortado::internals::sync::plain::Arc as Plain;
 use cortado::internals::sync::{Arc, Condvar, Mutex, thread};
-use cortado::timer::{Builder, Cancel, DelayedOp, DelayedOps, Outcome, Stop, Timer, TimerError};
+use cortado::timer::{
+    Builder, CancelOutcome, DelayedOp, DelayedOps, Outcome, Stop, Timer, TimerError,
+};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::{Context, Poll, Wake, Waker};
@@ -72,9 +75,9 @@ fn a_job_runs_or_is_cancelled() {
         let driver = thread::spawn(move || drive(&driven));
         let cancelled = timer.cancel(id);
         driver.join().unwrap();
-        let expected = usize::from(cancelled != Cancel::Cancelled);
+        let expected = usize::from(cancelled != CancelOutcome::Cancelled);
         assert_eq!(runs.load(SeqCst), expected, "{cancelled:?}");
-        assert_eq!((timer.len(), timer.running()), (0, 0));
+        assert_eq!((timer.pending(), timer.running()), (0, 0));
     });
 }
 
@@ -98,7 +101,7 @@ fn an_insertion_meets_the_end() {
         let has_run = ran.load(SeqCst);
         let is_accepted = inserter.join().unwrap().is_some();
         assert_eq!(unfired.len() + usize::from(has_run), usize::from(is_accepted));
-        assert_eq!(timer.len(), 0);
+        assert_eq!(timer.pending(), 0);
     });
 }
 
@@ -136,7 +139,7 @@ fn gated(timer: Builder) -> (Timer, Plain<Gate>) {
     let state = Mutex::new((false, None));
     let gate = Plain::new(Gate { state, has_passed: AtomicBool::new(false) });
     let passed = Plain::clone(&gate);
-    let job = timer.after_async(Duration::ZERO, move |_| async move {
+    let job = timer.after(Duration::ZERO, move |_| async move {
         poll_fn(|context| {
             let mut state = passed.state.lock();
             if state.0 {
@@ -208,6 +211,29 @@ fn a_future_is_woken_while_it_is_polled() {
     });
 }
 
+#[test]
+fn an_abort_meets_the_first_poll() {
+    model(|| {
+        let (timer, waker) = (builder().manual(), Plain::new(Mutex::new(None)));
+        let kept = Plain::clone(&waker);
+        let job = timer.after(Duration::ZERO, move |_| {
+            poll_fn(move |context| {
+                // Without it nobody could wake the future, which ends then.
+                *kept.lock() = Some(context.waker().clone());
+                Poll::<()>::Pending
+            })
+        });
+        let driven = timer.clone();
+        let driver = thread::spawn(move || drive(&driven));
+        let outcome = job.unwrap().abort();
+        driver.join().unwrap();
+        drive(&timer);
+        assert_eq!((timer.pending(), timer.running()), (0, 0), "{outcome:?}");
+        let waker = waker.lock().take();
+        drop(waker);
+    });
+}
+
 /// An operation whose condition is two relaxed flags, which nothing but the operations orders.
 struct Both {
     flags: [AtomicBool; 2],
@@ -267,7 +293,7 @@ fn an_event_meets_an_operation_that_begins_to_watch() {
         drop(ops.try_complete_else_watch(Plain::clone(&op), HOUR, [1, 2]).unwrap());
         thread.join().unwrap();
         assert_eq!(op.completions.load(SeqCst), 1, "it was completed");
-        assert_eq!((ops.pending(), ops.watched(), timer.len()), (0, 0, 0), "it left nothing");
+        assert_eq!((ops.pending(), ops.watched(), timer.pending()), (0, 0, 0), "it left nothing");
     });
 }
 
@@ -315,6 +341,6 @@ fn an_event_meets_the_timeout() {
         drive(&timer);
         thread.join().unwrap();
         assert_eq!(op.completions.load(SeqCst), 1, "exactly once");
-        assert_eq!((ops.pending(), ops.watched(), timer.len()), (0, 0, 0));
+        assert_eq!((ops.pending(), ops.watched(), timer.pending()), (0, 0, 0));
     });
 }

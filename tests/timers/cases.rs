@@ -6,7 +6,7 @@
 
 use crate::common::effort::is_sampled;
 use crate::facts::{int, ints, section};
-use cortado::timer::{DelayQueue, Polled, TimerId};
+use cortado::timer::{DelayQueue, Expired, Polled, TimerId};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -42,11 +42,11 @@ impl Bench {
         let (offset, deadline) = (i128::from(offset), self.at(offset.into()));
         match self.ids.get_mut(&item) {
             Some((id, known)) => {
-                assert!(self.queue.reschedule(*id, deadline));
+                assert!(self.queue.try_reset_at(&*id, deadline));
                 *known = offset;
             }
             None => {
-                let id = self.queue.insert(item, deadline);
+                let id = self.queue.insert_at(item, deadline);
                 self.ids.insert(item, (id, offset));
             }
         }
@@ -57,7 +57,8 @@ impl Bench {
 
     fn cancel(&mut self, item: i64) {
         let known = self.ids.remove(&item);
-        let cancelled = known.and_then(|(id, _)| self.queue.cancel(id));
+        let cancelled =
+            known.and_then(|(id, _)| self.queue.try_remove(&id)).map(Expired::into_inner);
         assert_eq!(cancelled, known.map(|_| item));
     }
 

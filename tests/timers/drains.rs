@@ -3,7 +3,7 @@
 use crate::common::must_end;
 use crate::jobs::{Bench, MS};
 use crate::tasks::Gate;
-use cortado::timer::{Builder, Missed, Rejection, Stop, Timer, TimerId, Unfired};
+use cortado::timer::{Builder, Missed, Rejection, Run, Stop, Timer, TimerId, Unfired};
 use cortado::{Clock, Job};
 use std::future::Future;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ impl Hand {
 }
 
 fn ids(unfired: &[Unfired]) -> Vec<TimerId> {
-    unfired.iter().map(Unfired::id).collect()
+    unfired.iter().map(|job| job.id).collect()
 }
 
 /// Drains as a thread or as a task.
@@ -88,7 +88,7 @@ fn a_drain_ends_with_the_last_job_that_can_run() {
             let timer = hand.timer(|builder| builder);
             let (gate, (begins, begun)) = (Gate::default(), channel());
             let inner = gate.clone();
-            let running = timer.after_async(Duration::ZERO, move |_| async move {
+            let running = timer.after(Duration::ZERO, move |_| async move {
                 begins.send(()).unwrap();
                 inner.pass().await;
             });
@@ -107,7 +107,7 @@ fn a_drain_ends_with_the_last_job_that_can_run() {
             }
             hand.set(10);
             assert_eq!(end.join().unwrap(), [hourly]);
-            assert_eq!((timer.stats().fired, timer.len(), timer.running()), (2, 0, 0));
+            assert_eq!((timer.stats().fired, timer.pending(), timer.running()), (2, 0, 0));
         });
     }
 }
@@ -129,14 +129,14 @@ fn a_drain_waits_for_no_attempt_after_its_limit() {
 fn a_drain_in_the_background_ends_with_the_last_job_that_can_run() {
     let (bench, held) = (Bench::new(), Arc::new(()));
     let (timer, captured) = (bench.timer.clone(), Arc::clone(&held));
-    let drains = move |_: &_| _ = timer.shutdown(Stop::Drain(HOUR - MS));
+    let drains = move |_: Run| _ = timer.shutdown(Stop::Drain(HOUR - MS));
     bench.timer.after(MS, drains).unwrap().detach();
     let in_time = bench.note("in time");
     bench.timer.after(5 * MS, in_time).unwrap().detach();
     bench.timer.after(HOUR + MS, move |_| drop(captured)).unwrap().detach();
-    assert_eq!((bench.walk(4), bench.timer.len()), (vec![], 2));
+    assert_eq!((bench.walk(4), bench.timer.pending()), (vec![], 2));
     assert_eq!(bench.step(1), ["in time 1 at 5 late 0"]);
-    assert_eq!((bench.timer.len(), Arc::strong_count(&held)), (0, 1));
+    assert_eq!((bench.timer.pending(), Arc::strong_count(&held)), (0, 1));
 }
 
 /// A task that drains in manual mode is woken by the end of the job that it waits for.
@@ -144,7 +144,7 @@ fn a_drain_in_the_background_ends_with_the_last_job_that_can_run() {
 fn a_task_that_drains_by_hand_waits_for_no_later_job() {
     let (bench, gate) = (Bench::new(), Gate::default());
     let inner = gate.clone();
-    let running = bench.timer.after_async(MS, move |_| async move { inner.pass().await });
+    let running = bench.timer.after(MS, move |_| async move { inner.pass().await });
     running.unwrap().detach();
     bench.step(1);
     let later = bench.timer.after(HOUR, |_| ()).unwrap().detach();

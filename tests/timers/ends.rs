@@ -3,7 +3,7 @@
 use crate::common::must_end;
 use crate::jobs::{Bench, MS};
 use crate::tasks::Gate;
-use cortado::timer::{Cancel, Handle, Missed, Rejection, Stop, Timer, TimerError};
+use cortado::timer::{CancelOutcome, Handle, Missed, Rejection, Run, Stop, Timer, TimerError};
 use cortado::{Clock, Job};
 use std::future::{Future, poll_fn};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -20,13 +20,13 @@ fn a_cancelled_timer_returns_what_did_not_fire() {
     bench.walk(8);
     let late = bench.timer.after(9 * MS, bench.note("late")).unwrap();
     let mut unfired = bench.timer.shutdown(Stop::Cancel);
-    unfired.sort_by_key(|it| it.deadline());
-    let ids: Vec<_> = unfired.iter().map(|it| it.id()).collect();
+    unfired.sort_by_key(|it| it.deadline);
+    let ids: Vec<_> = unfired.iter().map(|it| it.id).collect();
     assert_eq!(ids, [series.id(), late.id()]);
-    assert_eq!(unfired[1].deadline() - unfired[0].deadline(), 3 * MS);
-    assert_eq!((bench.timer.len(), bench.timer.stats().cancelled), (0, 2));
+    assert_eq!(unfired[1].deadline - unfired[0].deadline, 3 * MS);
+    assert_eq!((bench.timer.pending(), bench.timer.stats().cancelled), (0, 2));
     assert_eq!(bench.timer.after(MS, |_| ()).unwrap_err(), TimerError::Stopped);
-    assert_eq!(first.cancel(), Cancel::Finished);
+    assert_eq!(first.cancel(), CancelOutcome::Finished);
     assert!(!late.reschedule(MS) && bench.timer.shutdown(Stop::FireAll).is_empty());
     // What did not fire can still be run by hand.
     bench.take();
@@ -45,7 +45,7 @@ fn a_drain_runs_what_is_due_and_series_once() {
     let unfired = bench.timer.shutdown(Stop::Drain(Duration::from_secs(60)));
     assert_eq!(bench.take(), ["series 1 at 10 late 8", "due 1 at 10 late 5"]);
     assert_eq!(unfired.len(), 1);
-    assert_eq!(unfired[0].id(), later.id());
+    assert_eq!(unfired[0].id, later.id());
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn firing_all_runs_everything_now() {
     let told: Vec<String> =
         ["a", "series", "b", "c", "never"].map(|name| format!("{name} 1 at 0 late 0")).into();
     assert_eq!(bench.take(), told);
-    assert_eq!(bench.timer.len(), 0);
+    assert_eq!(bench.timer.pending(), 0);
 }
 
 /// From a job it returns at once: it waits neither for that job nor for others.
@@ -106,7 +106,7 @@ fn a_timer_with_a_thread_ends_in_every_way() {
         let end = std::thread::spawn(move || ending.shutdown(stop).len());
         drop(release);
         assert_eq!((end.join().unwrap(), finished.load(SeqCst)), (0, 1), "{stop:?}");
-        assert_eq!((timer.len(), timer.running()), (0, 0));
+        assert_eq!((timer.pending(), timer.running()), (0, 0));
     }
 }
 
@@ -169,7 +169,7 @@ fn a_drain_cancels_nothing_that_is_to_fire() {
     assert!(timer.shutdown(Stop::Drain(Duration::ZERO)).is_empty());
     release.send(()).unwrap();
     assert_eq!(end.join().unwrap(), 0);
-    assert_eq!((timer.len(), timer.stats().fired), (0, 2));
+    assert_eq!((timer.pending(), timer.stats().fired), (0, 2));
 }
 
 /// Of two drains the one that ends earlier counts, whichever comes first.
@@ -191,20 +191,20 @@ fn the_earlier_of_two_drains_counts() {
     let ending = timer.clone();
     std::thread::spawn(move || {
         let left = ending.shutdown(Stop::Drain(Duration::from_secs(7200)));
-        send.send(left.iter().map(|it| it.id()).collect::<Vec<_>>()).unwrap();
+        send.send(left.iter().map(|it| it.id).collect::<Vec<_>>()).unwrap();
     });
     assert_eq!(told.recv_timeout(Duration::from_secs(20)), Ok(vec![left]));
 
     let bench = Bench::new();
     let timer = bench.timer.clone();
-    let ends = move |_: &_| {
+    let ends = move |_: Run| {
         timer.shutdown(Stop::Drain(10 * MS));
         timer.shutdown(Stop::Drain(Duration::from_secs(60)));
     };
     bench.timer.after(MS, ends).unwrap().detach();
     let _later = bench.timer.after(50 * MS, bench.note("later")).unwrap();
     bench.walk(60);
-    assert_eq!((bench.take(), bench.timer.len()), (vec![], 0));
+    assert_eq!((bench.take(), bench.timer.pending()), (vec![], 0));
 }
 
 /// In manual mode there is no thread that would end a drain in the background.
@@ -214,7 +214,7 @@ fn a_drain_in_the_background_ends_by_polling() {
     for stride in [1, 5, 100] {
         let bench = Bench::new();
         let (timer, captured) = (bench.timer.clone(), Arc::clone(&held));
-        let drains = move |_: &_| _ = timer.shutdown(Stop::Drain(10 * MS));
+        let drains = move |_: Run| _ = timer.shutdown(Stop::Drain(10 * MS));
         bench.timer.after(MS, drains).unwrap().detach();
         bench.timer.after(11 * MS, bench.note("in time")).unwrap().detach();
         let late = bench.timer.after(12 * MS, move |_| drop(captured)).unwrap();
@@ -223,8 +223,8 @@ fn a_drain_in_the_background_ends_by_polling() {
             bench.step(stride);
         }
         assert_eq!(bench.timer.stats().fired, 2, "{stride}");
-        assert_eq!((bench.timer.len(), Arc::strong_count(&held)), (0, 1), "{stride}");
-        assert_eq!((late.cancel(), bench.timer.stats().cancelled), (Cancel::Finished, 1));
+        assert_eq!((bench.timer.pending(), Arc::strong_count(&held)), (0, 1), "{stride}");
+        assert_eq!((late.cancel(), bench.timer.stats().cancelled), (CancelOutcome::Finished, 1));
     }
 }
 
@@ -241,7 +241,7 @@ fn the_end_of_a_drain_counts_jobs_only() {
         })
     });
     let timer = bench.timer.clone();
-    let job = bench.timer.after_async(MS, move |_| async move {
+    let job = bench.timer.after(MS, move |_| async move {
         timer.shutdown(Stop::Drain(5 * MS));
         std::future::poll_fn(|context| {
             context.waker().wake_by_ref();
@@ -284,7 +284,7 @@ fn a_destructor_that_ends_the_timer_waits_for_nothing() {
         let bench = Bench::new();
         let waits = Arc::new(Mutex::new(None));
         let kept = Arc::clone(&waits);
-        let job = bench.timer.after_async(MS, move |_| {
+        let job = bench.timer.after(MS, move |_| {
             poll_fn(move |context| {
                 *kept.lock().unwrap() = Some(context.waker().clone());
                 Poll::<()>::Pending
@@ -298,7 +298,7 @@ fn a_destructor_that_ends_the_timer_waits_for_nothing() {
         bench.timer.after(50 * MS, move |_| _ = &ends).unwrap().detach();
         bench.step(1);
         bench.step(20);
-        assert_eq!(bench.timer.len(), 0);
+        assert_eq!(bench.timer.pending(), 0);
         // The waker keeps the future, which keeps the waker.
         drop(waits.lock().unwrap().take());
     });
@@ -342,7 +342,7 @@ fn the_destructor_of_a_refused_job_may_use_the_timer() {
 fn no_job_begins_after_the_limit_of_a_drain_that_is_awaited() {
     let (bench, gate) = (Bench::new(), Gate::default());
     let inner = gate.clone();
-    let running = bench.timer.after_async(MS, move |_| async move { inner.pass().await });
+    let running = bench.timer.after(MS, move |_| async move { inner.pass().await });
     running.unwrap().detach();
     bench.step(1);
     for _ in 0..20 {
@@ -373,7 +373,7 @@ fn a_drain_by_hand_makes_up_for_a_poll_that_was_dropped() {
             });
             let gate = Gate::default();
             let inner = gate.clone();
-            let job = bench.timer.after_async(MS, move |_| async move { inner.pass().await });
+            let job = bench.timer.after(MS, move |_| async move { inner.pass().await });
             job.unwrap().detach();
             bench.hand.advance(MS + within);
             bench.timer.poll(&mut 1024);
@@ -420,7 +420,7 @@ fn a_drain_that_is_not_polled_lets_running_futures_end() {
         let timer = Timer::builder().run_here().start().unwrap();
         let (gate, (sender, told), (begins, begun)) = (Gate::default(), channel(), channel());
         let inner = gate.clone();
-        let job = timer.after_async(Duration::ZERO, move |_| async move {
+        let job = timer.after(Duration::ZERO, move |_| async move {
             begins.send(()).unwrap();
             inner.pass().await;
             sender.send(()).unwrap();

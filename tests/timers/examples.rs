@@ -28,14 +28,14 @@ fn orders_are_paid_or_cancelled() {
 fn retries_end_with_the_first_success() {
     let stage = Stage::manual();
     assert_eq!(retries::run(&stage).unwrap(), 6);
-    assert_eq!(stage.timer.len(), 0);
+    assert_eq!(stage.timer.pending(), 0);
 }
 
 #[test]
 fn requests_are_answered_or_time_out() {
     let stage = Stage::manual();
     assert_eq!(replicas::run(&stage).unwrap(), (4, 2));
-    assert_eq!(stage.timer.len(), 0, "no timeout is left behind");
+    assert_eq!(stage.timer.pending(), 0, "no timeout is left behind");
 }
 
 #[test]

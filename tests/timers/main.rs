@@ -8,6 +8,9 @@
 //! * [`jobs`], [`series`], [`ends`]: what a timer promises, on a manual clock.
 //! * [`threads`]: timers with a thread.
 //! * [`tasks`]: async jobs.
+//! * [`forms`]: the forms of jobs.
+//! * [`aborts`]: jobs that are aborted.
+//! * [`settles`]: ends in which a timer settles.
 //! * [`drains`]: when a drain ends.
 //! * [`captured`]: when what a job captured is dropped.
 //! * [`awaited`]: the end of a timer, as tasks await it.
@@ -23,6 +26,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod aborts;
 mod awaited;
 mod captured;
 mod cases;
@@ -33,6 +37,7 @@ mod ends;
 mod examples;
 #[path = "../wheel/facts.rs"]
 mod facts;
+mod forms;
 mod hostile;
 mod jobs;
 mod moved_over;
@@ -41,6 +46,7 @@ mod panics;
 mod queue;
 mod random;
 mod series;
+mod settles;
 #[allow(dead_code, reason = "the program plays on the real clock")]
 #[path = "../../examples/timers/stage.rs"]
 mod stage;

@@ -1,7 +1,7 @@
 //! Delayed operations.
 
 use crate::jobs::{Bench, MS};
-use cortado::timer::{DelayedOp, DelayedOps, OpHandle, Outcome, Stop, Timer, TimerError, Watch};
+use cortado::timer::{Attempt, DelayedOp, DelayedOps, OpRef, Outcome, Stop, Timer, TimerError};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -69,15 +69,15 @@ fn watch(
     op: &Arc<Count>,
     timeout: Duration,
     keys: &[&'static str],
-) -> OpHandle<&'static str> {
+) -> OpRef<&'static str> {
     match ops.try_complete_else_watch(Arc::clone(op), timeout, keys.to_vec()).unwrap() {
-        Watch::Watching(handle) => handle,
-        Watch::Completed => panic!("completed at once"),
+        Attempt::Watching(handle) => handle,
+        Attempt::Completed => panic!("completed at once"),
     }
 }
 
 fn nothing_is_left(bench: &Bench, ops: &Ops) {
-    assert_eq!((ops.pending(), ops.watched(), bench.timer.len()), (0, 0, 0));
+    assert_eq!((ops.pending(), ops.watched(), bench.timer.pending()), (0, 0, 0));
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn an_operation_whose_condition_holds_is_never_watched() {
     let ops = Ops::new(&bench.timer);
     let op = Count::new(0);
     let watch = ops.try_complete_else_watch(Arc::clone(&op), MS, ["k"]).unwrap();
-    assert!(matches!(watch, Watch::Completed));
+    assert!(matches!(watch, Attempt::Completed));
     assert_eq!(op.told(), ["completed"]);
     nothing_is_left(&bench, &ops);
     let none: [&str; 0] = [];
@@ -99,7 +99,7 @@ fn events_complete_it_once_and_unlink_it_everywhere() {
     let ops = Ops::new(&bench.timer);
     let op = Count::new(2);
     let handle = watch(&ops, &op, 10 * MS, &["a", "b", "c"]);
-    assert_eq!((ops.pending(), ops.watched(), bench.timer.len()), (1, 3, 1));
+    assert_eq!((ops.pending(), ops.watched(), bench.timer.pending()), (1, 3, 1));
     op.see();
     assert_eq!((ops.check("a"), ops.check("elsewhere")), (0, 0));
     op.see();
@@ -107,7 +107,7 @@ fn events_complete_it_once_and_unlink_it_everywhere() {
     assert_eq!((op.told(), handle.outcome()), (vec!["completed"], Some(Outcome::Completed)));
     nothing_is_left(&bench, &ops);
     bench.step(20);
-    assert!(!handle.complete() && !handle.cancel() && handle.timeout().is_none());
+    assert!(!handle.complete() && !handle.cancel());
     assert_eq!(op.told(), ["completed"], "not by its timeout as well");
 }
 
@@ -119,7 +119,7 @@ fn a_timeout_completes_it_and_then_tells_that_it_expired() {
     let handle = watch(&ops, &op, 10 * MS, &["a", "b"]);
     let _forever = watch(&ops, &other, NO_TIMEOUT, &["b"]);
     bench.walk(9);
-    assert_eq!((handle.outcome(), bench.timer.len()), (None, 1));
+    assert_eq!((handle.outcome(), bench.timer.pending()), (None, 1));
     bench.step(1);
     assert_eq!(
         (op.told(), handle.outcome()),
@@ -176,7 +176,7 @@ fn callbacks_may_call_the_operations_and_the_timer() {
         next.see();
         assert_eq!(inner.check("k"), 1, "the other one");
         assert_eq!(inner.cancel_key("k").len(), 0);
-        assert_eq!(timer.len(), 0);
+        assert_eq!(timer.pending(), 0);
         watch(&inner, &Count::new(5), MS, &["k"]);
         panic!("and it may panic");
     });
@@ -226,7 +226,7 @@ impl DelayedOp for Link {
 
 /// What the callback of each operation of a chain does with the operations, and the number of its
 /// call.
-type Step = fn(&[Ops; 2], &[OpHandle<&'static str>], usize);
+type Step = fn(&[Ops; 2], &[OpRef<&'static str>], usize);
 
 /// Callbacks that end operations whose callbacks end operations take no stack, however many.
 #[test]
@@ -235,8 +235,8 @@ fn chains_of_callbacks_take_no_stack() {
     let steps: [Step; 4] = [
         |ops, _, _| _ = ops.iter().map(|ops| ops.check("k")).sum::<usize>(),
         |ops, _, _| ops.iter().for_each(|ops| drop(ops.cancel_key("k"))),
-        |_, handles, call| _ = handles.get(call).is_none_or(OpHandle::complete),
-        |_, handles, call| _ = handles.get(call).is_none_or(OpHandle::cancel),
+        |_, handles, call| _ = handles.get(call).is_none_or(OpRef::complete),
+        |_, handles, call| _ = handles.get(call).is_none_or(OpRef::cancel),
     ];
     for step in steps {
         let chain = move || {
@@ -251,8 +251,8 @@ fn chains_of_callbacks_take_no_stack() {
                     let link = Arc::new(Link { permit, calls, depth, next });
                     match ops[number % 2].try_complete_else_watch(link, NO_TIMEOUT, ["k"]).unwrap()
                     {
-                        Watch::Watching(handle) => handle,
-                        Watch::Completed => panic!("without a permit"),
+                        Attempt::Watching(handle) => handle,
+                        Attempt::Completed => panic!("without a permit"),
                     }
                 })
                 .collect();
@@ -327,7 +327,7 @@ fn the_end_of_the_timer_or_of_the_operations_cancels_them() {
     drop(ops.clone());
     assert_eq!(handle.outcome(), None);
     drop(ops);
-    assert_eq!((op.told(), bench.timer.len()), (vec!["cancelled"], 0));
+    assert_eq!((op.told(), bench.timer.pending()), (vec!["cancelled"], 0));
 }
 
 #[test]
@@ -376,7 +376,7 @@ fn each_operation_ends_once_in_any_race() {
                     };
                     other.see();
                     ops.check(&(random >> 32 & 7));
-                    if let (Ok(Watch::Watching(handle)), 0) = (watch, random >> 40 & 7) {
+                    if let (Ok(Attempt::Watching(handle)), 0) = (watch, random >> 40 & 7) {
                         handle.cancel();
                     }
                 }
@@ -384,7 +384,7 @@ fn each_operation_ends_once_in_any_race() {
         }
     });
     drop(timer.shutdown(Stop::Drain(Duration::from_secs(600))));
-    assert_eq!((ops.pending(), ops.watched(), timer.len()), (0, 0, 0));
+    assert_eq!((ops.pending(), ops.watched(), timer.pending()), (0, 0, 0));
     for op in all.into_inner().unwrap() {
         let told = op.told();
         let ends = [vec!["completed"], vec!["completed", "expired"], vec!["cancelled"]];

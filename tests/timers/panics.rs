@@ -143,14 +143,14 @@ impl Schedule for Plan {
 fn a_job_and_its_schedule_are_dropped_one_by_one() {
     let (bench, bomb) = (Bench::new(), Bomb);
     drop(bench.timer.schedule(Plan(Bomb), move |_| _ = &bomb).unwrap());
-    assert_eq!(bench.timer.len(), 0);
+    assert_eq!(bench.timer.pending(), 0);
 }
 
 #[test]
 fn an_end_is_dropped_that_has_two_jobs_whose_destructors_panic() {
     let (bench, gate) = (Bench::new(), Gate::default());
     let inner = gate.clone();
-    let running = bench.timer.after_async(MS, move |_| async move { inner.pass().await });
+    let running = bench.timer.after(MS, move |_| async move { inner.pass().await });
     running.unwrap().detach();
     bench.step(1);
     for bomb in [Bomb, Bomb] {
@@ -166,7 +166,7 @@ fn an_end_is_dropped_that_has_two_jobs_whose_destructors_panic() {
 fn a_jobs_destructor_leaks_no_future_of_an_unfired_job() {
     let (bench, bomb, held) = (Bench::new(), Bomb, Arc::new(()));
     let captured = Arc::clone(&held);
-    let job = bench.timer.every_async(MS, Missed::Skip, move |_| {
+    let job = bench.timer.every(MS, Missed::Skip, move |_| {
         let (_, captured) = (&bomb, Arc::clone(&captured));
         async move { drop(captured) }
     });
@@ -332,7 +332,7 @@ fn a_clock_that_panics_and_a_job_whose_destructor_does() {
     let adds: [Box<dyn FnOnce()>; 2] = [
         Box::new(|| drop(timer.after(MS, move |_| _ = &first))),
         Box::new(|| {
-            drop(timer.after_async(MS, move |_| {
+            drop(timer.after(MS, move |_| {
                 let _ = &second;
                 async {}
             }));

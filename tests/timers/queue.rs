@@ -1,7 +1,7 @@
 //! What the queue promises, one promise at a time.
 
 use crate::common::panic_of;
-use cortado::timer::{DelayQueue, Polled, TimerId};
+use cortado::timer::{DelayQueue, Expired, Polled, TimerId};
 use std::time::Duration;
 
 const MS: Duration = Duration::from_millis(1);
@@ -15,6 +15,13 @@ fn due<T>(queue: &mut DelayQueue<T>, now: Duration) -> Vec<(T, Duration)> {
     }
     queue.audit().unwrap();
     found
+}
+
+fn first_due<T>(queue: &mut DelayQueue<T>, now: Duration) -> Expired<T> {
+    match queue.poll(now, &mut 1) {
+        Polled::Due(expired) => expired,
+        _ => panic!("nothing is due"),
+    }
 }
 
 fn names<T>(queue: &mut DelayQueue<T>, now: Duration) -> Vec<T> {
@@ -35,7 +42,7 @@ fn an_item_is_due_at_its_tick_and_not_before() {
                 deadline * u32::try_from(ticks.min(1 << 31)).unwrap() - Duration::from_nanos(early);
             let tick = Duration::from_millis(deadline.as_nanos().div_ceil(1_000_000) as u64);
             let mut queue = DelayQueue::new();
-            queue.insert((), deadline);
+            queue.insert_at((), deadline);
             assert_eq!(queue.next_deadline(), Some(tick));
             assert_eq!(due(&mut queue, tick - Duration::from_nanos(1)), [], "{deadline:?}");
             assert_eq!(due(&mut queue, tick), [((), deadline)]);
@@ -47,17 +54,17 @@ fn an_item_is_due_at_its_tick_and_not_before() {
 #[test]
 fn an_overdue_item_is_due_at_once() {
     let mut queue = DelayQueue::new();
-    queue.insert(1, 5 * MS);
-    queue.insert(2, 7 * MS);
-    assert_eq!(queue.poll(10 * MS, &mut 1).due().unwrap().into_inner(), 1);
-    queue.insert(3, Duration::ZERO);
-    queue.insert(4, 10 * MS);
+    queue.insert_at(1, 5 * MS);
+    queue.insert_at(2, 7 * MS);
+    assert_eq!(first_due(&mut queue, 10 * MS).into_inner(), 1);
+    queue.insert_at(3, Duration::ZERO);
+    queue.insert_at(4, 10 * MS);
     assert_eq!(names(&mut queue, 10 * MS), [2, 3, 4], "2 waits to be handed out");
-    queue.insert(5, Duration::ZERO);
+    queue.insert_at(5, Duration::ZERO);
     assert!(queue.next_deadline().unwrap() <= 10 * MS);
     assert_eq!(names(&mut queue, 10 * MS), [5]);
     assert_eq!(names(&mut queue, 3 * MS), [0; 0], "time does not go back");
-    queue.insert(6, 4 * MS);
+    queue.insert_at(6, 4 * MS);
     assert_eq!(names(&mut queue, 3 * MS), [6], "the queue's time has passed 4 ms");
 }
 
@@ -65,11 +72,11 @@ fn an_overdue_item_is_due_at_once() {
 #[test]
 fn one_long_step_keeps_the_order_of_ticks() {
     let mut queue = DelayQueue::new();
-    queue.insert("coarse", 65 * MS);
+    queue.insert_at("coarse", 65 * MS);
     assert_eq!(names(&mut queue, 10 * MS), [""; 0]);
-    queue.insert("fine", 70 * MS);
-    queue.insert("finer", 64 * MS);
-    queue.insert("far", 5000 * MS);
+    queue.insert_at("fine", 70 * MS);
+    queue.insert_at("finer", 64 * MS);
+    queue.insert_at("far", 5000 * MS);
     assert_eq!(names(&mut queue, Duration::from_secs(60)), ["finer", "coarse", "fine", "far"]);
 }
 
@@ -86,7 +93,7 @@ fn dense_and_sparse_stretches_come_in_order() {
     sorted.sort_unstable();
     for budget in [7, 1024, u32::MAX] {
         let mut queue = DelayQueue::new();
-        deadlines().for_each(|ms| _ = queue.insert(ms, Duration::from_millis(ms)));
+        deadlines().for_each(|ms| _ = queue.insert_at(ms, Duration::from_millis(ms)));
         let mut fired = Vec::new();
         for now in [4_500, 100_000, 300_000, 40_000_000] {
             let mut left = budget;
@@ -109,7 +116,7 @@ fn a_poll_looks_at_no_more_than_its_budget() {
     let mut queue = DelayQueue::new();
     let count = 5000;
     for n in 0..count {
-        queue.insert(n, 300 * MS);
+        queue.insert_at(n, 300 * MS);
     }
     let (mut fired, mut calls) = (0, 0);
     while !queue.is_empty() {
@@ -123,7 +130,7 @@ fn a_poll_looks_at_no_more_than_its_budget() {
     assert_eq!(fired, count);
     assert!(calls >= 2 * count / 100, "{calls} calls: cascades take from the budget too");
     assert!(matches!(queue.poll(MS * 300, &mut 0), Polled::Idle), "nothing is left");
-    queue.insert(0, MS);
+    queue.insert_at(0, MS);
     assert!(matches!(queue.poll(MS * 300, &mut 0), Polled::Exhausted));
 }
 
@@ -132,22 +139,22 @@ fn an_id_names_one_item_for_ever() {
     let mut queue = DelayQueue::new();
     let mut old: Vec<TimerId> = Vec::new();
     for round in 0..1000 {
-        let id = queue.insert(round, MS * 10);
+        let id = queue.insert_at(round, MS * 10);
         for &stale in &old {
-            assert_eq!(queue.cancel(stale), None);
-            assert!(!queue.reschedule(stale, MS) && !queue.contains(stale));
-            assert!(queue.get(stale).is_none() && queue.get_mut(stale).is_none());
-            assert_eq!(queue.deadline(stale), None);
+            assert_eq!(queue.try_remove(&stale), None);
+            assert!(!queue.try_reset_at(&stale, MS) && queue.get(&stale).is_none());
+            assert!(queue.get(&stale).is_none() && queue.get_mut(&stale).is_none());
+            assert_eq!(queue.try_deadline(&stale), None);
         }
-        assert_eq!(queue.get(id), Some(&round));
+        assert_eq!(queue.get(&id), Some(&round));
         match round % 4 {
-            0 => assert_eq!(queue.cancel(id), Some(round)),
+            0 => assert_eq!(queue.try_remove(&id).map(Expired::into_inner), Some(round)),
             1 => assert_eq!(queue.drain().count(), 1),
             2 => queue.clear(),
             _ => {
-                queue.reschedule(id, Duration::ZERO);
-                let expired = queue.poll(Duration::ZERO, &mut 1).due().unwrap();
-                assert_eq!((expired.id(), *expired.get_ref()), (id, round));
+                queue.try_reset_at(&id, Duration::ZERO);
+                let expired = first_due(&mut queue, Duration::ZERO);
+                assert_eq!((expired.key(), *expired.get_ref()), (id, round));
             }
         }
         old.push(id);
@@ -162,18 +169,18 @@ fn a_place_retires_before_an_id_comes_back() {
     let mut queue = DelayQueue::aged(u32::MAX - 3);
     let mut seen = std::collections::HashSet::new();
     for round in 0..20 {
-        let ids: Vec<TimerId> = (0..5).map(|n| queue.insert(n, MS)).collect();
+        let ids: Vec<TimerId> = (0..5).map(|n| queue.insert_at(n, MS)).collect();
         assert!(ids.iter().all(|&id| seen.insert(id)), "an id came back");
         queue.audit().unwrap();
         if round % 4 == 3 {
             queue.clear();
         } else {
-            ids.iter().for_each(|&id| assert!(queue.cancel(id).is_some()));
+            ids.iter().for_each(|&id| assert!(queue.try_remove(&id).is_some()));
         }
         if round % 3 == 0 {
             queue.shrink_to_fit();
         }
-        assert!(seen.iter().all(|&id| !queue.contains(id)));
+        assert!(seen.iter().all(|&id| queue.get(&id).is_none()));
         queue.audit().unwrap();
     }
 }
@@ -181,11 +188,11 @@ fn a_place_retires_before_an_id_comes_back() {
 #[test]
 fn an_item_can_be_moved_both_ways_any_number_of_times() {
     let mut queue = DelayQueue::new();
-    let id = queue.insert("item", Duration::from_secs(30));
+    let id = queue.insert_at("item", Duration::from_secs(30));
     for seconds in [31, 90, 4000, 10, 20, 3600, 15] {
-        assert!(queue.reschedule(id, Duration::from_secs(seconds)));
+        assert!(queue.try_reset_at(&id, Duration::from_secs(seconds)));
         assert_eq!(queue.next_deadline(), Some(Duration::from_secs(seconds)));
-        assert_eq!(queue.deadline(id), Some(Duration::from_secs(seconds)));
+        assert_eq!(queue.try_deadline(&id), Some(Duration::from_secs(seconds)));
         queue.audit().unwrap();
     }
     assert_eq!(names(&mut queue, Duration::from_millis(14_999)), [""; 0]);
@@ -196,11 +203,11 @@ fn an_item_can_be_moved_both_ways_any_number_of_times() {
 #[test]
 fn an_extension_counts_until_the_item_is_handed_out() {
     let mut queue = DelayQueue::new();
-    let ids: Vec<TimerId> = (0..3).map(|n| queue.insert(n, MS)).collect();
-    let first = queue.poll(MS, &mut 1).due().unwrap();
-    let rest: Vec<TimerId> = ids.into_iter().filter(|&id| id != first.id()).collect();
-    assert!(queue.reschedule(rest[0], 5 * MS));
-    assert!(queue.cancel(rest[1]).is_some());
+    let ids: Vec<TimerId> = (0..3).map(|n| queue.insert_at(n, MS)).collect();
+    let first = first_due(&mut queue, MS);
+    let rest: Vec<TimerId> = ids.into_iter().filter(|&id| id != first.key()).collect();
+    assert!(queue.try_reset_at(&rest[0], 5 * MS));
+    assert!(queue.try_remove(&rest[1]).is_some());
     assert_eq!(due(&mut queue, 4 * MS), []);
     assert_eq!(due(&mut queue, 5 * MS).len(), 1);
 }
@@ -209,7 +216,7 @@ fn an_extension_counts_until_the_item_is_handed_out() {
 fn the_next_deadline_is_exact_for_few_items_and_never_late_for_many() {
     let mut queue = DelayQueue::new();
     for n in 1..=60u64 {
-        queue.insert(n, Duration::from_secs(n * n * 77));
+        queue.insert_at(n, Duration::from_secs(n * n * 77));
     }
     let mut now = Duration::ZERO;
     for n in 1..=60 {
@@ -221,7 +228,7 @@ fn the_next_deadline_is_exact_for_few_items_and_never_late_for_many() {
     }
     // Too many in one bucket to look at: early, and then exact.
     for n in 0..1000 {
-        queue.insert(n, now + Duration::from_secs(200) + MS * n as u32);
+        queue.insert_at(n, now + Duration::from_secs(200) + MS * n as u32);
     }
     let mut wakes = 0;
     while queue.len() == 1000 {
@@ -239,10 +246,14 @@ fn the_next_deadline_is_exact_for_few_items_and_never_late_for_many() {
 #[test]
 fn iteration_is_exact_also_after_extensions() {
     let mut queue = DelayQueue::new();
-    let ids: Vec<TimerId> =
-        (0..500u64).map(|n| queue.insert(n, Duration::from_micros(n * 7919 % 300_007))).collect();
+    let ids: Vec<TimerId> = (0..500u64)
+        .map(|n| queue.insert_at(n, Duration::from_micros(n * 7919 % 300_007)))
+        .collect();
     for (n, &id) in ids.iter().enumerate().step_by(3) {
-        queue.reschedule(id, queue.deadline(id).unwrap() + Duration::from_micros(n as u64 * 613));
+        queue.try_reset_at(
+            &id,
+            queue.try_deadline(&id).unwrap() + Duration::from_micros(n as u64 * 613),
+        );
     }
     let mut budget = 40;
     while let Polled::Due(_) = queue.poll(MS * 50, &mut budget) {}
@@ -256,9 +267,9 @@ fn iteration_is_exact_also_after_extensions() {
 #[test]
 fn any_deadline_is_taken() {
     let mut queue = DelayQueue::with_tick(Duration::from_secs(1));
-    let never = queue.insert("never", Duration::MAX);
-    queue.insert("late", Duration::from_secs(u64::MAX / 1_000_000_000 - 5));
-    assert_eq!(queue.deadline(never), Some(Duration::from_nanos(u64::MAX)));
+    let never = queue.insert_at("never", Duration::MAX);
+    queue.insert_at("late", Duration::from_secs(u64::MAX / 1_000_000_000 - 5));
+    assert_eq!(queue.try_deadline(&never), Some(Duration::from_nanos(u64::MAX)));
     assert_eq!(names(&mut queue, Duration::from_secs(86_400 * 365 * 500)), [""; 0]);
     let almost = Duration::from_secs(u64::MAX / 1_000_000_000 - 2);
     assert_eq!(names(&mut queue, almost), ["late"]);
@@ -277,13 +288,13 @@ fn items_are_dropped_once_wherever_they_are() {
     let counted = Rc::new(());
     let mut queue = DelayQueue::new();
     for n in 0..3000 {
-        queue.insert(Rc::clone(&counted), MS * n);
+        queue.insert_at(Rc::clone(&counted), MS * n);
     }
     assert_eq!(due(&mut queue, MS * 999).len(), 1000);
     assert_eq!(Rc::strong_count(&counted), 2001);
     let mut drain = queue.drain();
     assert!(drain.next().is_some() && queue.is_empty());
-    queue.insert(Rc::clone(&counted), MS);
+    queue.insert_at(Rc::clone(&counted), MS);
     drop(drain);
     assert_eq!(Rc::strong_count(&counted), 2);
     drop(queue);
@@ -294,7 +305,7 @@ fn items_are_dropped_once_wherever_they_are() {
 #[test]
 fn a_reservation_that_no_queue_can_hold_is_refused() {
     let mut queue = DelayQueue::new();
-    queue.insert(1, MS);
+    queue.insert_at(1, MS);
     let capacity = queue.capacity();
     for additional in [usize::MAX, 2_147_482_624] {
         let message = panic_of(|| queue.reserve(additional));
@@ -309,10 +320,10 @@ fn a_reservation_that_no_queue_can_hold_is_refused() {
 fn memory_is_given_back() {
     let mut queue = DelayQueue::new();
     assert_eq!(queue.capacity(), 0);
-    let ids: Vec<TimerId> = (0..100_000u32).map(|n| queue.insert(n, MS * n)).collect();
+    let ids: Vec<TimerId> = (0..100_000u32).map(|n| queue.insert_at(n, MS * n)).collect();
     assert!((100_000..101_400).contains(&queue.capacity()), "{}", queue.capacity());
     for &id in &ids[..90_000] {
-        queue.cancel(id);
+        queue.try_remove(&id);
     }
     queue.audit().unwrap();
     assert!(queue.capacity() <= 13_400, "{}", queue.capacity());
@@ -322,7 +333,7 @@ fn memory_is_given_back() {
     queue.reserve(5_000);
     let reserved = queue.capacity();
     assert!((5_000..7_000).contains(&reserved), "{reserved}");
-    (0..5_000).for_each(|n| _ = queue.insert(n, MS));
+    (0..5_000).for_each(|n| _ = queue.insert_at(n, MS));
     assert!(queue.capacity() <= reserved.next_multiple_of(1024), "{}", queue.capacity());
     queue.audit().unwrap();
 }
@@ -331,31 +342,33 @@ fn memory_is_given_back() {
 #[test]
 fn shrinking_gives_back_what_is_behind_the_last_item() {
     let mut queue = DelayQueue::new();
-    let ids: Vec<TimerId> = (0..3_000u32).map(|n| queue.insert(n, MS * n)).collect();
+    let ids: Vec<TimerId> = (0..3_000u32).map(|n| queue.insert_at(n, MS * n)).collect();
     queue.shrink_to_fit();
     assert_eq!(queue.capacity(), 3_000);
     // What is left: the items 0, 500 and 2,100.
     for (n, &id) in ids.iter().enumerate() {
         if ![0, 500, 2_100].contains(&n) {
-            queue.cancel(id);
+            queue.try_remove(&id);
         }
     }
     queue.shrink_to_fit();
     queue.audit().unwrap();
     assert_eq!(queue.capacity(), 501 + (2_100 - 2_048 + 1));
-    assert!(ids.iter().filter(|&&id| queue.contains(id)).eq([0, 500, 2_100].map(|n| &ids[n])));
+    assert!(
+        ids.iter().filter(|&&id| queue.get(&id).is_some()).eq([0, 500, 2_100].map(|n| &ids[n]))
+    );
     // Ten more are in the first places: without the item 500, eleven are left there.
-    let more: Vec<TimerId> = (0..10).map(|n| queue.insert(n, MS)).collect();
-    assert!(queue.cancel(ids[500]).is_some() && queue.cancel(ids[2_100]).is_some());
+    let more: Vec<TimerId> = (0..10).map(|n| queue.insert_at(n, MS)).collect();
+    assert!(queue.try_remove(&ids[500]).is_some() && queue.try_remove(&ids[2_100]).is_some());
     queue.shrink_to_fit();
     queue.audit().unwrap();
     assert_eq!((queue.len(), queue.capacity()), (11, 11));
     // No id comes back: the places that were given back count on.
-    more.iter().chain(&ids).for_each(|&id| _ = queue.cancel(id));
+    more.iter().chain(&ids).for_each(|&id| _ = queue.try_remove(&id));
     queue.shrink_to_fit();
     assert_eq!((queue.len(), queue.capacity()), (0, 0));
-    (0..3_000).for_each(|n| _ = queue.insert(n, MS));
-    assert!(!more.iter().chain(&ids).any(|&id| queue.contains(id)));
+    (0..3_000).for_each(|n| _ = queue.insert_at(n, MS));
+    assert!(!more.iter().chain(&ids).any(|&id| queue.get(&id).is_some()));
     queue.audit().unwrap();
 }
 
@@ -363,7 +376,7 @@ fn shrinking_gives_back_what_is_behind_the_last_item() {
 #[test]
 fn a_reservation_adds_what_is_missing() {
     let mut queue = DelayQueue::new();
-    (0..100).for_each(|n| _ = queue.insert(n, MS));
+    (0..100).for_each(|n| _ = queue.insert_at(n, MS));
     let grown = queue.capacity();
     queue.reserve(0);
     assert_eq!(queue.capacity(), grown);
@@ -371,7 +384,7 @@ fn a_reservation_adds_what_is_missing() {
         queue.reserve(200);
         assert_eq!(queue.capacity(), 300);
     }
-    (100..300).for_each(|n| _ = queue.insert(n, MS));
+    (100..300).for_each(|n| _ = queue.insert_at(n, MS));
     assert_eq!(queue.capacity(), 300);
     for _ in 0..2 {
         // The rest of the first chunk, a second chunk, and 52 of a third.
@@ -379,7 +392,7 @@ fn a_reservation_adds_what_is_missing() {
         assert_eq!(queue.capacity(), 2 * 1_024 + 52);
         queue.audit().unwrap();
     }
-    (300..2_048).for_each(|n| _ = queue.insert(n, MS));
+    (300..2_048).for_each(|n| _ = queue.insert_at(n, MS));
     assert_eq!(queue.capacity(), 2 * 1_024 + 52);
     assert_eq!(names(&mut queue, MS).len(), 2_048);
 }
@@ -395,17 +408,17 @@ fn memory_is_flat_in_an_hour_of_churn() {
     for second in 0..3600 {
         let now = Duration::from_secs(second);
         for _ in 0..100 {
-            open.push(queue.insert(second, now + timeout));
+            open.push(queue.insert_at(second, now + timeout));
         }
         for _ in 0..300 {
             let at = (crate::common::crowd::draw(&mut state) % open.len() as u64) as usize;
             match crate::common::crowd::draw(&mut state) % 4 {
-                0 => drop(queue.cancel(open.swap_remove(at))),
-                _ => drop(queue.reschedule(open[at], now + timeout)),
+                0 => drop(queue.try_remove(&open.swap_remove(at))),
+                _ => drop(queue.try_reset_at(&open[at], now + timeout)),
             }
         }
         if second % 16 == 0 {
-            open.retain(|&id| queue.contains(id));
+            open.retain(|&id| queue.get(&id).is_some());
         }
         due(&mut queue, now);
         most = most.max(queue.len());
@@ -422,7 +435,7 @@ fn what_was_reserved_is_there() {
         queue.reserve(items);
         let capacity = queue.capacity();
         for item in 0..items {
-            queue.insert(item, MS);
+            queue.insert_at(item, MS);
         }
         assert_eq!(queue.capacity(), capacity, "{items}");
     }

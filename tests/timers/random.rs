@@ -90,26 +90,26 @@ impl Program {
         match self.below(20) {
             0..8 => {
                 let deadline = self.instant();
-                let id = self.queue.insert(deadline, nanos(deadline));
+                let id = self.queue.insert_at(deadline, nanos(deadline));
                 self.note(id, deadline);
             }
             8..11 => {
                 let Some(id) = self.anyone() else { return };
                 let deadline = self.instant();
-                assert!(self.queue.reschedule(id, nanos(deadline)));
+                assert!(self.queue.try_reset_at(&id, nanos(deadline)));
                 self.note(id, deadline);
             }
             11..13 => {
                 let Some(id) = self.anyone() else { return };
-                assert!(self.queue.cancel(id).is_some());
+                assert!(self.queue.try_remove(&id).is_some());
                 self.forget(id);
                 self.gone.push(id);
             }
             13 => {
                 let at = self.below(self.gone.len().max(1) as u64) as usize;
                 let Some(&id) = self.gone.get(at) else { return };
-                assert_eq!(self.queue.cancel(id), None, "{id} has left");
-                assert!(!self.queue.reschedule(id, nanos(self.now)));
+                assert_eq!(self.queue.try_remove(&id), None, "{id} has left");
+                assert!(!self.queue.try_reset_at(&id, nanos(self.now)));
             }
             14 if self.below(50) == 0 => self.drain(),
             14 if self.below(5) == 0 => self.queue.shrink_to_fit(),
@@ -130,7 +130,7 @@ impl Program {
         loop {
             match self.queue.poll(nanos(self.now), &mut budget) {
                 Polled::Due(expired) => {
-                    let id = expired.id();
+                    let id = expired.key();
                     let item = self.forget(id).unwrap_or_else(|| panic!("{id} is not there"));
                     assert_eq!(expired.deadline(), nanos(item.deadline));
                     let due = self.tick_of(item.deadline);
@@ -158,7 +158,7 @@ impl Program {
         let mut drained: Vec<(u64, TimerId)> = self
             .queue
             .drain()
-            .map(|expired| (self.tick_of(expired.deadline().as_nanos() as u64), expired.id()))
+            .map(|expired| (self.tick_of(expired.deadline().as_nanos() as u64), expired.key()))
             .collect();
         drained.sort_unstable();
         assert!(drained.iter().eq(&self.by_tick));

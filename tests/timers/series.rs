@@ -12,7 +12,7 @@ fn a_fixed_rate_keeps_to_the_multiples_of_the_period() {
     let _series = bench.timer.every(10 * MS, Missed::Skip, bench.note("r")).unwrap();
     let expected = ["r 1 at 10 late 0", "r 2 at 20 late 0", "r 3 at 30 late 0"];
     assert_eq!(bench.walk(39), expected);
-    assert_eq!(bench.timer.len(), 1);
+    assert_eq!(bench.timer.pending(), 1);
 }
 
 #[test]
@@ -50,8 +50,8 @@ fn a_job_never_overlaps_itself() {
         let bench = Bench::new();
         let (hand, mut note) = (bench.hand.clone(), bench.note("r"));
         let _series = bench.timer.every(10 * MS, missed, move |run| {
-            note(run);
-            if run.number() == 1 {
+            note(run.clone());
+            if run.number == 1 {
                 hand.advance(25 * MS); // it takes its time
             }
         });
@@ -65,7 +65,7 @@ fn a_job_never_overlaps_itself() {
 fn a_fixed_delay_counts_from_the_end_of_a_run() {
     let bench = Bench::new();
     let (hand, mut note) = (bench.hand.clone(), bench.note("d"));
-    let _series = bench.timer.every_after(10 * MS, move |run| {
+    let _series = bench.timer.every_with_gap(10 * MS, move |run| {
         note(run);
         hand.advance(7 * MS);
     });
@@ -86,15 +86,15 @@ fn a_list_of_intervals_ends_or_cycles_and_tells_what_is_left() {
         let bench = Bench::new();
         let (mut note, told) = (bench.note("l"), Arc::clone(&left));
         let series = bench.timer.intervals(lists, repeat, move |run| {
-            note(run);
-            told.store(run.remaining().map_or(99, |left| left as u32), SeqCst);
+            note(run.clone());
+            told.store(run.remaining.map_or(99, |left| left as u32), SeqCst);
         });
         let series = series.unwrap();
         let told: Vec<String> =
             (1..).zip(&expected).map(|(run, at)| format!("l {run} at {at} late 0")).collect();
         assert_eq!(bench.walk(200), told);
         let (len, remaining) = if repeat == Repeat::Forever { (1, 99) } else { (0, 0) };
-        assert_eq!((bench.timer.len(), left.load(SeqCst)), (len, remaining));
+        assert_eq!((bench.timer.pending(), left.load(SeqCst)), (len, remaining));
         drop(series);
     }
     let refused = |list: &[Duration], repeat| {
@@ -119,8 +119,8 @@ fn a_run_may_set_the_next_one_or_end_the_series() {
     let bench = Bench::new();
     let mut note = bench.note("r");
     let _series = bench.timer.every(10 * MS, Missed::Skip, move |run| {
-        note(run);
-        match run.number() {
+        note(run.clone());
+        match run.number {
             2 => assert!(run.reschedule(3 * MS)),
             5 => {
                 run.cancel();
@@ -134,7 +134,7 @@ fn a_run_may_set_the_next_one_or_end_the_series() {
     let expected: Vec<String> =
         (1..).zip(expected).map(|(run, at)| format!("r {run} at {at} late 0")).collect();
     assert_eq!(told, expected);
-    assert_eq!(bench.timer.len(), 0);
+    assert_eq!(bench.timer.pending(), 0);
 }
 
 /// A list runs as often as it says: its last run can be moved, and no other follows it.
@@ -145,17 +145,17 @@ fn the_last_run_of_a_list_has_no_next_one() {
         let (told, timer) = (Arc::new(Mutex::new(Vec::new())), bench.timer.clone());
         let log = Arc::clone(&told);
         let asks = move |run: &Run| {
-            let by_id = timer.reschedule(run.id(), 5 * MS).is_ok();
-            log.lock().unwrap().push((run.remaining(), run.reschedule(5 * MS), by_id));
+            let by_id = timer.reschedule(run.id, 5 * MS);
+            log.lock().unwrap().push((run.remaining, run.reschedule(5 * MS), by_id));
         };
         let list = [MS, MS];
         let series = if is_async {
-            bench.timer.intervals_async(list, Repeat::Once, move |run| {
+            bench.timer.intervals(list, Repeat::Once, move |run| {
                 asks(&run);
                 async {}
             })
         } else {
-            bench.timer.intervals(list, Repeat::Once, move |run| asks(run))
+            bench.timer.intervals(list, Repeat::Once, move |run| asks(&run))
         };
         let series = series.unwrap();
         bench.walk(1);
@@ -163,7 +163,7 @@ fn the_last_run_of_a_list_has_no_next_one() {
         assert_eq!((bench.walk(6).len(), told.lock().unwrap().len()), (0, 1));
         bench.walk(30);
         assert_eq!(*told.lock().unwrap(), [(Some(1), true, true), (Some(0), false, false)]);
-        assert_eq!((bench.timer.len(), bench.timer.stats().fired), (0, 2));
+        assert_eq!((bench.timer.pending(), bench.timer.stats().fired), (0, 2));
     }
 }
 
@@ -195,8 +195,8 @@ fn a_schedule_that_tells_its_last_run_has_no_next_one_after_it() {
         let told = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&told);
         let series = bench.timer.schedule(Two { tells, left: 2 }, move |run| {
-            let sets = run.remaining().map_or(run.number() < 3, |left| left == 0);
-            log.lock().unwrap().push((run.remaining(), sets && run.reschedule(5 * MS)));
+            let sets = run.remaining.map_or(run.number < 3, |left| left == 0);
+            log.lock().unwrap().push((run.remaining, sets && run.reschedule(5 * MS)));
         });
         let _series = series.unwrap();
         bench.walk(60);
@@ -229,10 +229,10 @@ fn a_schedule_of_the_users_decides() {
     assert_eq!((told[0].as_str(), told[2].as_str()), ("s 1 at 5 late 0", "s 3 at 6 late 0"));
     assert!(!series.reschedule(MS));
     // One that panics ends its series only.
-    let _other = bench.timer.every_after(MS, bench.note("other")).unwrap();
+    let _other = bench.timer.every_with_gap(MS, bench.note("other")).unwrap();
     let _bad = bench.timer.schedule(Fickle(vec![Some(Next::After(MS))]), |_| ()).unwrap();
     assert_eq!(bench.walk(3).len(), 3);
-    assert_eq!((bench.timer.len(), bench.timer.stats().panicked), (1, 1));
+    assert_eq!((bench.timer.pending(), bench.timer.stats().panicked), (1, 1));
 }
 
 /// The clock of a suspended machine: it stands still, or jumps ahead by the length of the

@@ -6,7 +6,7 @@ use crate::common::crowd::draw;
 use crate::jobs::{Bench, MS};
 use crate::streams::on_a_runtime;
 use cortado::timer::{
-    DelayQueue, DelayedOp, DelayedOps, Missed, Polled, Repeat, Stop, Timer, TimerId, Watch,
+    Attempt, DelayQueue, DelayedOp, DelayedOps, Missed, Polled, Repeat, Run, Stop, Timer, TimerId,
 };
 use cortado::{Clock, RemovalCause, future};
 use std::cmp::Reverse;
@@ -25,14 +25,14 @@ fn kafka_timer() {
     let tasks: Vec<_> = [("a", 10), ("b", 200), ("c", 3_000)]
         .map(|(name, ms)| bench.timer.after(MS * ms, bench.note(name)).unwrap())
         .into();
-    assert_eq!(bench.timer.len(), 3);
+    assert_eq!(bench.timer.pending(), 3);
     let mut tasks = tasks.into_iter();
     let _first = tasks.next().unwrap();
     let _ = tasks.next().unwrap().cancel();
     assert_eq!(bench.step(10), ["a 1 at 10 late 0"]);
     assert_eq!(bench.step(1_000), [""; 0]);
     assert_eq!(bench.step(2_000), ["c 1 at 3010 late 10"]);
-    assert_eq!(bench.timer.len(), 0);
+    assert_eq!(bench.timer.pending(), 0);
 }
 
 /// `DelayedOperationPurgatory`: two operations, one completed by its key, one by its timeout.
@@ -61,7 +61,7 @@ fn kafka_purgatory() {
     assert_eq!(purgatory.check("test1"), 0, "with nothing in the purgatory");
     for (op, key) in [(&r1, "test1"), (&r2, "test2")] {
         let watch = purgatory.try_complete_else_watch(Arc::clone(op), 200 * MS, [key]);
-        assert!(matches!(watch, Ok(Watch::Watching(_))));
+        assert!(matches!(watch, Ok(Attempt::Watching(_))));
     }
     assert_eq!((purgatory.check("test1"), purgatory.watched()), (0, 2), "still not completable");
     r1.is_completable.store(1, SeqCst);
@@ -78,7 +78,7 @@ fn netty_hashed_wheel_timer() {
     let bench = Bench::with(|builder| builder.tick(100 * MS).max_pending(3));
     let timeout = bench.timer.after(5 * SECOND, bench.note("timeout")).unwrap();
     let _other = bench.timer.after(70 * SECOND, bench.note("a turn later")).unwrap();
-    assert_eq!(bench.timer.len(), 2, "pendingTimeouts");
+    assert_eq!(bench.timer.pending(), 2, "pendingTimeouts");
     assert_eq!(bench.walk(4_999), [""; 0]);
     assert_eq!(bench.step(1), ["timeout 1 at 5000 late 0"]);
     assert!(!timeout.reschedule(SECOND), "isExpired");
@@ -98,7 +98,7 @@ fn java_util_timer() {
     let _ = beeps.cancel();
     // schedule(task, delay, period): a period after the start of each run, which takes 300 ms.
     let (hand, mut note) = (bench.hand.clone(), bench.note("look"));
-    let looks = bench.timer.every_after(SECOND, move |run| {
+    let looks = bench.timer.every_with_gap(SECOND, move |run| {
         assert!(run.reschedule(SECOND));
         note(run);
         hand.advance(300 * MS);
@@ -123,7 +123,7 @@ fn java_scheduled_thread_pool_executor() {
     let beeper = bench.timer.every(10 * SECOND, Missed::Burst, bench.note("beep")).unwrap();
     let id = beeper.detach();
     let timer = bench.timer.clone();
-    let canceller = move |_: &_| _ = timer.cancel(id);
+    let canceller = move |_: Run| _ = timer.cancel(id);
     let _canceller = bench.timer.after(3600 * SECOND + MS, canceller).unwrap();
     let beeps: usize = (0..400).map(|_| bench.step(10_000).len()).sum();
     assert_eq!(beeps, 360);
@@ -134,10 +134,10 @@ fn java_scheduled_thread_pool_executor() {
     let told: Vec<String> = (0..25).flat_map(|_| own.step(1_000)).collect();
     assert_eq!(told, ["beep 1 at 1000 late 0", "beep 2 at 11000 late 0", "beep 3 at 21000 late 0"]);
     // scheduleWithFixedDelay; and an exception ends no series silently.
-    let failing = bench.timer.every_after(SECOND, |run| assert!(run.number() != 1, "failed"));
+    let failing = bench.timer.every_with_gap(SECOND, |run| assert!(run.number != 1, "failed"));
     let _failing = failing.unwrap();
     bench.step(1_000);
-    assert_eq!((bench.timer.len(), bench.timer.stats().panicked), (1, 1));
+    assert_eq!((bench.timer.pending(), bench.timer.stats().panicked), (1, 1));
 }
 
 /// `DelayQueue`: `offer`, `poll` and `peek`: the head is the element that expired first.
@@ -145,7 +145,7 @@ fn java_scheduled_thread_pool_executor() {
 fn java_delay_queue() {
     let mut queue = DelayQueue::new();
     for (name, seconds) in [("third", 3), ("first", 1), ("second", 2)] {
-        queue.insert(name, SECOND * seconds);
+        queue.insert_at(name, SECOND * seconds);
     }
     let peeked = queue.soonest().next().map(|(_, deadline, name)| (*name, deadline));
     assert_eq!(peeked, Some(("first", SECOND)));
@@ -214,10 +214,10 @@ fn binary_heap_with_lazy_deletion() {
     for name in 0..1000_usize {
         let deadline = MS * (draw(&mut state) % 500) as u32;
         heap.push(Reverse((deadline, name)));
-        ids.push(queue.insert(name, deadline));
+        ids.push(queue.insert_at(name, deadline));
         if draw(&mut state) % 10 < 9 {
             let one = draw(&mut state) as usize % ids.len();
-            assert_eq!(queue.cancel(ids[one]).is_some(), cancelled.insert(one));
+            assert_eq!(queue.try_remove(&ids[one]).is_some(), cancelled.insert(one));
         }
     }
     let live = heap.len() - cancelled.len();
@@ -241,10 +241,10 @@ fn binary_heap_with_lazy_deletion() {
 #[test]
 fn redis_sorted_set() {
     let mut queue = DelayQueue::new();
-    let ids = ["welcome", "invoice", "reminder"].map(|name| queue.insert(name, 60 * SECOND));
-    assert!(queue.reschedule(ids[1], 10 * SECOND), "ZADD XX");
-    assert_eq!(queue.cancel(ids[2]), Some("reminder"), "ZREM");
-    assert_eq!(queue.deadline(ids[1]), Some(10 * SECOND), "ZSCORE");
+    let ids = ["welcome", "invoice", "reminder"].map(|name| queue.insert_at(name, 60 * SECOND));
+    assert!(queue.try_reset_at(&ids[1], 10 * SECOND), "ZADD XX");
+    assert_eq!(queue.try_remove(&ids[2]).unwrap().into_inner(), "reminder", "ZREM");
+    assert_eq!(queue.try_deadline(&ids[1]), Some(10 * SECOND), "ZSCORE");
     let mut polls = Vec::new();
     // The time to poll, where a client of Redis would poll every second.
     while let Some(now) = queue.next_deadline() {
@@ -283,17 +283,17 @@ fn xboot_timer() {
     let _after = bench.timer.after(20 * MS, bench.note("after")).unwrap();
     let mut note = bench.note("finite");
     let finite = bench.timer.intervals([20, 30].map(|ms| MS * ms), Repeat::Once, move |run| {
-        assert_eq!(run.remaining(), Some(2 - run.number()), "GetRestLoopCount");
+        assert_eq!(run.remaining, Some(2 - run.number), "GetRestLoopCount");
         note(run);
     });
     let _finite = finite.unwrap();
     let mut note = bench.note("infinite");
     let infinite = bench.timer.intervals([MS * 25], Repeat::Forever, move |run| {
-        assert_eq!(run.remaining(), None);
+        assert_eq!(run.remaining, None);
         note(run);
     });
     let id = infinite.unwrap().detach();
-    assert_eq!(bench.timer.len(), 3, "GetTaskCounter");
+    assert_eq!(bench.timer.pending(), 3, "GetTaskCounter");
     let told = bench.walk(50);
     let expected = [
         "after 1 at 20 late 0",
@@ -306,8 +306,8 @@ fn xboot_timer() {
     told.sort_by_key(|line| line.split(' ').nth(3).unwrap().parse::<u32>().unwrap());
     assert_eq!(told.len(), 5);
     assert!(expected.iter().all(|line| told.contains(line)), "{told:?}");
-    assert_eq!(bench.timer.cancel(id), cortado::timer::Cancel::Cancelled, "CancelTask");
-    assert_eq!(bench.timer.len(), 0);
+    assert_eq!(bench.timer.cancel(id), cortado::timer::CancelOutcome::Cancelled, "CancelTask");
+    assert_eq!(bench.timer.pending(), 0);
     assert!(bench.timer.shutdown(Stop::Cancel).is_empty());
     let _: Result<_, cortado::timer::TimerError> = Timer::after(&bench.timer, MS, |_| ());
 }

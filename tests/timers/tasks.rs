@@ -2,7 +2,7 @@
 
 use crate::common::must_end;
 use crate::jobs::{Bench, MS};
-use cortado::timer::{Cancel, Missed, Rejection, Repeat, Stop, Timer, TimerError};
+use cortado::timer::{CancelOutcome, Missed, Rejection, Repeat, Stop, Timer, TimerError};
 use std::future::{Future, pending, poll_fn};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::channel;
@@ -52,15 +52,15 @@ fn a_run_lasts_until_its_future_ends() {
     let (gate, inner) = (Gate::default(), Gate::default());
     let ended = Arc::new(AtomicUsize::new(0));
     let (first, second, count) = (gate.clone(), inner.clone(), Arc::clone(&ended));
-    let job = bench.timer.after_async(MS, move |run| async move {
+    let job = bench.timer.after(MS, move |run| async move {
         first.pass().await;
         second.pass().await;
-        count.fetch_add(run.number() as usize, SeqCst);
+        count.fetch_add(run.number as usize, SeqCst);
     });
     let job = job.unwrap();
     bench.step(1);
-    assert_eq!((bench.timer.len(), bench.timer.running()), (0, 1));
-    assert_eq!(bench.timer.cancel(job.id()), Cancel::Running);
+    assert_eq!((bench.timer.pending(), bench.timer.running()), (0, 1));
+    assert_eq!(bench.timer.cancel(job.id()), CancelOutcome::Running);
     gate.open();
     assert_eq!(ended.load(SeqCst), 0, "not polled by whoever wakes it");
     bench.step(0);
@@ -77,12 +77,12 @@ fn a_series_of_futures_does_not_overlap_and_survives_panics() {
     let gate = Gate::default();
     let log = Arc::new(Mutex::new(Vec::new()));
     let (inner, note, hand) = (gate.clone(), Arc::clone(&log), bench.hand.clone());
-    let _series = bench.timer.every_async(10 * MS, Missed::Skip, move |run| {
+    let _series = bench.timer.every(10 * MS, Missed::Skip, move |run| {
         let (gate, note, hand) = (inner.clone(), Arc::clone(&note), hand.clone());
         async move {
-            note.lock().unwrap().push((run.number(), hand.now().as_millis()));
+            note.lock().unwrap().push((run.number, hand.now().as_millis()));
             gate.pass().await;
-            assert!(run.number() != 2, "the second panics in its second poll");
+            assert!(run.number != 2, "the second panics in its second poll");
         }
     });
     bench.walk(35);
@@ -103,7 +103,7 @@ fn a_gap_begins_when_the_future_ends() {
     let gate = Gate::default();
     let log = Arc::new(Mutex::new(Vec::new()));
     let (inner, note, hand) = (gate.clone(), Arc::clone(&log), bench.hand.clone());
-    let _series = bench.timer.every_after_async(10 * MS, move |_| {
+    let _series = bench.timer.every_with_gap(10 * MS, move |_| {
         let (gate, note, hand) = (inner.clone(), Arc::clone(&note), hand.clone());
         async move {
             note.lock().unwrap().push(hand.now().as_millis());
@@ -124,10 +124,10 @@ fn a_list_of_intervals_does_not_overlap() {
     let gate = Gate::default();
     let log = Arc::new(Mutex::new(Vec::new()));
     let (inner, note, hand) = (gate.clone(), Arc::clone(&log), bench.hand.clone());
-    let tries = bench.timer.intervals_async([MS, 2 * MS, 5 * MS], Repeat::Once, move |run| {
+    let tries = bench.timer.intervals([MS, 2 * MS, 5 * MS], Repeat::Once, move |run| {
         let (gate, note, now) = (inner.clone(), Arc::clone(&note), hand.now().as_millis());
         async move {
-            note.lock().unwrap().push((run.number(), run.remaining(), now));
+            note.lock().unwrap().push((run.number, run.remaining, now));
             gate.pass().await;
         }
     });
@@ -140,8 +140,8 @@ fn a_list_of_intervals_does_not_overlap() {
     assert_eq!(*log.lock().unwrap(), expected);
     gate.open();
     bench.step(0);
-    assert_eq!((bench.timer.len(), bench.timer.running()), (0, 0));
-    let none = bench.timer.intervals_async([], Repeat::Forever, |_| pending());
+    assert_eq!((bench.timer.pending(), bench.timer.running()), (0, 0));
+    let none = bench.timer.intervals([], Repeat::Forever, |_| pending());
     assert_eq!(none.unwrap_err(), TimerError::Empty);
 }
 
@@ -152,8 +152,8 @@ fn an_async_job_may_be_planned_for_an_instant() {
     let told = Arc::clone(&late);
     let past = Instant::now();
     bench.hand.advance(5 * MS);
-    let job = bench.timer.at_async(past, move |run| async move {
-        *told.lock().unwrap() = Some(run.number());
+    let job = bench.timer.at(past, move |run| async move {
+        *told.lock().unwrap() = Some(run.number);
     });
     let _job = job.unwrap();
     assert_eq!(*late.lock().unwrap(), None, "not inside the caller");
@@ -176,7 +176,7 @@ fn a_dropped_poll_is_made_again() {
         let gate = Gate::default();
         let (inner, ended) = (gate.clone(), Arc::new(AtomicUsize::new(0)));
         let count = Arc::clone(&ended);
-        let _job = bench.timer.after_async(MS, move |_| async move {
+        let _job = bench.timer.after(MS, move |_| async move {
             inner.pass().await;
             count.fetch_add(1, SeqCst);
         });
@@ -195,9 +195,9 @@ fn a_timer_runs_futures_of_a_runtime() {
     runtime.block_on(async {
         let timer = Timer::builder().on_tokio().start().unwrap();
         let (send, mut told) = tokio::sync::mpsc::channel(1);
-        let job = timer.after_async(MS, move |run| async move {
+        let job = timer.after(MS, move |run| async move {
             tokio::time::sleep(2 * MS).await;
-            send.send(run.number()).await.unwrap();
+            send.send(run.number).await.unwrap();
         });
         let _job = job.unwrap();
         assert_eq!(told.recv().await, Some(1));
@@ -218,7 +218,7 @@ fn on_tokio_polls_futures_on_the_runtimes_own_threads() {
         let (send, mut told) = tokio::sync::mpsc::unbounded_channel();
         let here = move || std::thread::current().id() == own;
         let (tell, tell_sync) = (send.clone(), send);
-        let job = timer.after_async(Duration::ZERO, move |_| {
+        let job = timer.after(Duration::ZERO, move |_| {
             let begun = here();
             async move {
                 let first = here();
@@ -242,7 +242,7 @@ fn a_future_outlives_the_runtime_of_its_timer() {
     let timer = runtime.block_on(async { Timer::builder().on_tokio().start().unwrap() });
     let (gate, (send, told)) = (Gate::default(), channel());
     let inner = gate.clone();
-    let job = timer.after_async(Duration::ZERO, move |_| async move {
+    let job = timer.after(Duration::ZERO, move |_| async move {
         let name = || std::thread::current().name().map(str::to_owned);
         send.send(name()).unwrap();
         inner.pass().await;
@@ -265,7 +265,7 @@ fn a_future_without_a_driver_is_dropped() {
     let gate = Gate::default();
     let bench = Bench::new();
     let (inner, captured) = (gate.clone(), Arc::clone(&held));
-    let job = bench.timer.after_async(MS, move |_| async move {
+    let job = bench.timer.after(MS, move |_| async move {
         inner.pass().await;
         drop(captured);
     });
@@ -297,13 +297,13 @@ fn a_future_that_nobody_can_wake_ends() {
         let bench = Bench::with(set_up);
         let dropped = Arc::new(AtomicUsize::new(0));
         let captured = Arc::clone(&dropped);
-        let lost = bench.timer.after_async(MS, move |_| async move {
+        let lost = bench.timer.after(MS, move |_| async move {
             let _captured = PanicsWhenDropped(captured);
             pending::<()>().await;
         });
         lost.unwrap().detach();
         let _other = bench.timer.after(MS, bench.note("other")).unwrap();
-        let series = bench.timer.every_async(MS, Missed::Skip, |_| pending::<()>());
+        let series = bench.timer.every(MS, Missed::Skip, |_| pending::<()>());
         series.unwrap().detach();
         assert_eq!(bench.step(1), ["other 1 at 1 late 0"]);
         assert_eq!((bench.timer.running(), dropped.load(SeqCst)), (0, 1));
@@ -328,7 +328,7 @@ impl Drop for LocksWhenDropped {
 fn a_future_is_not_dropped_by_who_drops_its_waker() {
     let (bench, gate) = (Bench::new(), Gate::default());
     let (inner, (send, told)) = (gate.clone(), channel());
-    let job = bench.timer.after_async(MS, move |_| async move {
+    let job = bench.timer.after(MS, move |_| async move {
         let _says = LocksWhenDropped(inner.clone(), send);
         inner.pass().await;
     });
@@ -351,7 +351,7 @@ fn a_cancelled_timer_lets_its_futures_end() {
         let timer = if manual { builder.manual() } else { builder.start().unwrap() };
         let (begun, beginning) = channel();
         let (inner, count) = (gate.clone(), Arc::clone(&ended));
-        let job = timer.after_async(Duration::ZERO, move |_| async move {
+        let job = timer.after(Duration::ZERO, move |_| async move {
             begun.send(()).unwrap();
             inner.pass().await;
             inner.pass().await;
@@ -388,7 +388,7 @@ fn a_drain_by_hand_does_not_wait_for_ever() {
     must_end(|| {
         let (bench, gate) = (Bench::new(), Gate::default());
         let inner = gate.clone();
-        let job = bench.timer.after_async(MS, move |_| async move { inner.pass().await });
+        let job = bench.timer.after(MS, move |_| async move { inner.pass().await });
         job.unwrap().detach();
         bench.step(1);
         let _later = bench.timer.after(MS, |_| ()).unwrap();
@@ -414,7 +414,7 @@ fn ready_after(mut polls: u32) -> impl Future<Output = ()> + Send {
 #[test]
 fn a_wake_up_needs_no_tick_and_is_no_job() {
     let bench = Bench::new();
-    bench.timer.after_async(MS, |_| ready_after(3)).unwrap().detach();
+    bench.timer.after(MS, |_| ready_after(3)).unwrap().detach();
     bench.hand.advance(MS + MS / 2);
     assert_eq!(bench.timer.poll(&mut 100), 1);
     assert_eq!(bench.timer.running(), 0);
@@ -435,7 +435,7 @@ fn a_wake_up_needs_no_tick_and_is_no_job() {
 fn a_drain_by_hand_ends_beside_a_busy_future() {
     must_end(|| {
         let bench = Bench::new();
-        bench.timer.after_async(MS, |_| ready_after(u32::MAX)).unwrap().detach();
+        bench.timer.after(MS, |_| ready_after(u32::MAX)).unwrap().detach();
         bench.hand.advance(MS);
         bench.timer.poll(&mut 3);
         assert!(bench.timer.shutdown(Stop::Drain(Duration::ZERO)).is_empty());

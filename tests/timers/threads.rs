@@ -1,7 +1,7 @@
 //! Timers with a thread, on real time: what happens is checked, not when.
 
 use cortado::Clock;
-use cortado::timer::{Cancel, Handle, Missed, Stop, Timer};
+use cortado::timer::{CancelOutcome, Handle, Missed, Run, Stop, Timer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::channel;
@@ -74,7 +74,7 @@ fn no_worker_runs_jobs_of_two_timers_or_of_a_timer_and_a_cache() {
     for round in 0..ROUNDS {
         for (timer, workers) in timers.iter().zip(&mut workers) {
             let send = send.clone();
-            let job = move |_: &_| send.send(std::thread::current().id()).unwrap();
+            let job = move |_: Run| send.send(std::thread::current().id()).unwrap();
             timer.after(Duration::ZERO, job).unwrap().detach();
             workers.push(told.recv().unwrap());
         }
@@ -98,7 +98,7 @@ fn a_clock_of_the_users_is_followed() {
     });
     let timer = Timer::builder().clock(clock).start().unwrap();
     let (send, told) = channel();
-    let job = timer.after(Duration::from_secs(2), move |run| send.send(run.number()).unwrap());
+    let job = timer.after(Duration::from_secs(2), move |run| send.send(run.number).unwrap());
     job.unwrap().detach();
     assert_eq!(told.recv().unwrap(), 1);
 }
@@ -114,7 +114,7 @@ fn a_clock_that_stands_is_looked_at_rarely() {
     let timer = Timer::builder().clock(clock).tick(tick).start().unwrap();
     let (send, told) = channel();
     nanos.store(tick.as_nanos() as u64 - 1, SeqCst);
-    let job = timer.after(Duration::from_nanos(1), move |run| send.send(run.number()).unwrap());
+    let job = timer.after(Duration::from_nanos(1), move |run| send.send(run.number).unwrap());
     job.unwrap().detach();
     let (start, before) = (Instant::now(), timer.stats().wake_ups);
     std::thread::sleep(100 * MS);
@@ -146,7 +146,7 @@ fn each_job_ends_once_in_any_race() {
                     open.push(job.unwrap().detach());
                     let other = open[(random >> 8) as usize % open.len()];
                     match random >> 40 & 3 {
-                        0 | 1 if timer.cancel(other) == Cancel::Cancelled => {
+                        0 | 1 if timer.cancel(other) == CancelOutcome::Cancelled => {
                             cancelled.fetch_add(1, SeqCst);
                         }
                         2 => _ = timer.reschedule(other, MS * (random >> 50 & 7) as u32),
@@ -160,7 +160,7 @@ fn each_job_ends_once_in_any_race() {
         }
     });
     let unfired = timer.shutdown(Stop::Drain(Duration::from_secs(600)));
-    assert_eq!((unfired.len(), timer.len(), timer.running()), (0, 0, 0));
+    assert_eq!((unfired.len(), timer.pending(), timer.running()), (0, 0, 0));
     let cancelled = cancelled.into_inner();
     assert_eq!(runs.load(SeqCst) + cancelled, 4 * jobs);
     let stats = timer.stats();
@@ -172,7 +172,7 @@ fn each_job_ends_once_in_any_race() {
 fn a_series_goes_on_until_it_is_cancelled() {
     let timer = Timer::new();
     let (send, told) = channel();
-    let series = timer.every(MS, Missed::Burst, move |run| send.send(run.number()).unwrap());
+    let series = timer.every(MS, Missed::Burst, move |run| send.send(run.number).unwrap());
     let series = series.unwrap();
     assert!(told.iter().take(10).eq(1..=10));
     let _ = series.cancel();

@@ -19,17 +19,17 @@ impl Timers for Delayed {
 
     #[inline]
     fn schedule(&mut self, id: u32, deadline: u64) -> TimerId {
-        self.0.insert(id, Duration::from_nanos(deadline))
+        self.0.insert_at(id, Duration::from_nanos(deadline))
     }
 
     #[inline]
     fn cancel(&mut self, key: TimerId) {
-        self.0.cancel(key);
+        self.0.try_remove(&key);
     }
 
     #[inline]
     fn reschedule(&mut self, (_, key): (u32, TimerId), deadline: u64) -> TimerId {
-        self.0.reschedule(key, Duration::from_nanos(deadline));
+        self.0.try_reset_at(&key, Duration::from_nanos(deadline));
         key
     }
 

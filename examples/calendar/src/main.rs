@@ -92,7 +92,7 @@ fn main() -> Result<()> {
     let (_, at, delay) = cron.next_run().context("the line has no next run")?;
     println!("{line}\nnext run: {at}, in {delay:.0?}");
     let (timer, (send, ran)) = (Timer::new(), channel());
-    let job = timer.schedule(cron, move |run| _ = send.send(run.late()))?;
+    let job = timer.schedule(cron, move |run| _ = send.send(run.late))?;
     println!("it ran, {:?} late", ran.recv()?);
     drop(job);
     Ok(())

@@ -25,7 +25,6 @@ mod op;
 mod watch;
 
 use super::error::TimerError;
-use super::id::TimerId;
 use super::service::Timer;
 use crate::macros::debug_fields;
 use crate::primitives::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -38,15 +37,15 @@ use std::hash::Hash;
 use std::time::Duration;
 
 pub use op::{DelayedOp, Outcome};
-pub use watch::Watched;
+pub use watch::WatchFuture;
 
 /// The result of [`DelayedOps::try_complete_else_watch`].
 #[derive(Debug)]
-pub enum Watch<K: Hash + Eq + Clone + Send + Sync + 'static> {
+pub enum Attempt<K: Hash + Eq + Clone + Send + Sync + 'static> {
     /// The condition held. The operation is completed.
     Completed,
     /// The operation waits for an event or for its timeout.
-    Watching(OpHandle<K>),
+    Watching(OpRef<K>),
 }
 
 /// Operations that wait for events on keys, or for their timeouts: what Kafka calls a purgatory. A
@@ -62,7 +61,7 @@ pub enum Watch<K: Hash + Eq + Clone + Send + Sync + 'static> {
 ///
 /// ```
 /// use cortado::Clock;
-/// use cortado::timer::{DelayedOp, DelayedOps, Timer, Watch};
+/// use cortado::timer::{Attempt, DelayedOp, DelayedOps, Timer};
 /// use std::sync::Arc;
 /// use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 /// use std::time::Duration;
@@ -82,13 +81,13 @@ pub enum Watch<K: Hash + Eq + Clone + Send + Sync + 'static> {
 /// let write = Arc::new(Write { acknowledged: AtomicU32::new(1) });
 /// let timeout = Duration::from_secs(30);
 /// let watch = writes.try_complete_else_watch(Arc::clone(&write), timeout, ["partition 7"])?;
-/// assert!(matches!(watch, Watch::Watching(_)));
+/// assert!(matches!(watch, Attempt::Watching(_)));
 ///
 /// write.acknowledged.fetch_add(1, SeqCst);
 /// assert_eq!(writes.check("partition 7"), 0);
 /// write.acknowledged.fetch_add(1, SeqCst);
 /// assert_eq!(writes.check("partition 7"), 1);
-/// assert_eq!((writes.pending(), writes.watched(), timer.len()), (0, 0, 0));
+/// assert_eq!((writes.pending(), writes.watched(), timer.pending()), (0, 0, 0));
 /// # Ok::<(), cortado::timer::TimerError>(())
 /// ```
 pub struct DelayedOps<K: Hash + Eq + Clone + Send + Sync + 'static> {
@@ -175,7 +174,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Drop for Owner<K> {
 }
 
 /// The job of a timeout. If the timer drops it without running it, the operation is cancelled.
-struct Timeout<K: Hash + Eq + Clone + Send + Sync + 'static>(OpHandle<K>);
+struct Timeout<K: Hash + Eq + Clone + Send + Sync + 'static>(OpRef<K>);
 
 impl<K: Hash + Eq + Clone + Send + Sync + 'static> Timeout<K> {
     fn expire(self) {
@@ -214,8 +213,8 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> DelayedOps<K> {
         if op.keys.is_empty() { Err(TimerError::Empty) } else { Ok(Arc::new(op)) }
     }
 
-    fn handle(&self, op: Arc<Op<K>>) -> OpHandle<K> {
-        OpHandle { shared: Arc::downgrade(self.shared()), op }
+    fn handle(&self, op: Arc<Op<K>>) -> OpRef<K> {
+        OpRef { shared: Arc::downgrade(self.shared()), op }
     }
 
     /// Tries an operation. If its condition does not hold, the operation watches its keys from then
@@ -233,19 +232,19 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> DelayedOps<K> {
         op: Arc<impl DelayedOp>,
         timeout: Duration,
         keys: impl IntoIterator<Item = K>,
-    ) -> Result<Watch<K>, TimerError> {
+    ) -> Result<Attempt<K>, TimerError> {
         let (shared, op) = (self.shared(), self.op(keys, op)?);
         if shared.attempt(&op) {
-            return Ok(Watch::Completed);
+            return Ok(Attempt::Completed);
         }
         shared.link(&op);
         if !seeded("operations-try-once") && shared.attempt(&op) {
-            return Ok(Watch::Completed);
+            return Ok(Attempt::Completed);
         }
-        self.start_timeout(op, timeout).map(Watch::Watching)
+        self.start_timeout(op, timeout).map(Attempt::Watching)
     }
 
-    fn start_timeout(&self, op: Arc<Op<K>>, timeout: Duration) -> Result<OpHandle<K>, TimerError> {
+    fn start_timeout(&self, op: Arc<Op<K>>, timeout: Duration) -> Result<OpRef<K>, TimerError> {
         let shared = self.shared();
         if timeout != Duration::MAX && op.outcome().is_none() {
             let job = Timeout(self.handle(Arc::clone(&op)));
@@ -298,11 +297,11 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> DelayedOps<K> {
     /// let watch = fetches.try_complete_else_watch(Arc::new(Fetch), timeout, ["p7", "p8"])?;
     /// let cancelled = fetches.cancel_key("p8");
     /// assert_eq!(cancelled[0].outcome(), Some(Outcome::Cancelled));
-    /// assert_eq!((fetches.pending(), fetches.watched(), timer.len()), (0, 0, 0));
+    /// assert_eq!((fetches.pending(), fetches.watched(), timer.pending()), (0, 0, 0));
     /// # drop(watch);
     /// # Ok::<(), cortado::timer::TimerError>(())
     /// ```
-    pub fn cancel_key<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> Vec<OpHandle<K>> {
+    pub fn cancel_key<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> Vec<OpRef<K>> {
         let shared = self.shared();
         let ops = shared.keys.of(key).into_iter();
         let cancelled = ops.filter(|op| shared.end(op, Outcome::Cancelled));
@@ -328,10 +327,10 @@ debug_fields!(
     watched: it.watched(),
 );
 
-/// An operation that waits, or has ended. Dropping the handle changes nothing.
+/// Names an operation that waits, or has ended. It is no owner: dropping it changes nothing.
 ///
 /// ```
-/// use cortado::timer::{DelayedOp, DelayedOps, Outcome, Timer, Watch};
+/// use cortado::timer::{Attempt, DelayedOp, DelayedOps, Outcome, Timer};
 /// use std::sync::Arc;
 /// use std::time::Duration;
 ///
@@ -346,20 +345,19 @@ debug_fields!(
 /// let answers = DelayedOps::new(&timer);
 /// let timeout = Duration::from_secs(1);
 /// let watch = answers.try_complete_else_watch(Arc::new(Answer), timeout, [7])?;
-/// if let Watch::Watching(operation) = watch {
-///     assert!(operation.timeout().is_some_and(|job| timer.contains(job)));
+/// if let Attempt::Watching(operation) = watch {
 ///     assert!(operation.complete()); // whatever its condition says
 ///     assert_eq!(operation.outcome(), Some(Outcome::Completed));
 ///     assert!(!operation.cancel());
 /// }
 /// # Ok::<(), cortado::timer::TimerError>(())
 /// ```
-pub struct OpHandle<K: Hash + Eq + Clone + Send + Sync + 'static> {
+pub struct OpRef<K: Hash + Eq + Clone + Send + Sync + 'static> {
     shared: Weak<Shared<K>>,
     op: Arc<Op<K>>,
 }
 
-impl<K: Hash + Eq + Clone + Send + Sync + 'static> OpHandle<K> {
+impl<K: Hash + Eq + Clone + Send + Sync + 'static> OpRef<K> {
     /// Completes the operation whatever its condition says. False if it has ended.
     pub fn complete(&self) -> bool {
         self.end(Outcome::Completed)
@@ -379,14 +377,8 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> OpHandle<K> {
     pub fn outcome(&self) -> Option<Outcome> {
         self.op.outcome()
     }
-
-    /// The job of its timeout, while it waits for one.
-    #[must_use]
-    pub fn timeout(&self) -> Option<TimerId> {
-        self.op.state.lock().timeout
-    }
 }
 
 debug_fields!(
-    impl[K: Hash + Eq + Clone + Send + Sync + 'static] OpHandle<K>, |it| outcome: it.outcome()
+    impl[K: Hash + Eq + Clone + Send + Sync + 'static] OpRef<K>, |it| outcome: it.outcome()
 );

@@ -43,12 +43,12 @@ pub trait DelayedOp: Send + Sync + 'static {
 /// How an operation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// By an event, or by [`OpHandle::complete`](super::OpHandle::complete).
+    /// By an event, or by [`OpRef::complete`](super::OpRef::complete).
     Completed,
     /// By its timeout.
     Expired,
     /// By [`cancel_key`](super::DelayedOps::cancel_key),
-    /// [`OpHandle::cancel`](super::OpHandle::cancel), the end of the
+    /// [`OpRef::cancel`](super::OpRef::cancel), the end of the
     /// [`DelayedOps`](super::DelayedOps), or the end of the timer, if the operation has a timeout
     /// there (`Duration::MAX` is none). Also if a key panicked when it was cloned or compared, or
     /// if the timer's executor has dropped the timeout, with

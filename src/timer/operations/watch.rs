@@ -1,7 +1,7 @@
 //! Operations that a task awaits.
 
 use super::op::{DelayedOp, Outcome};
-use super::{DelayedOps, OpHandle};
+use super::{DelayedOps, OpRef};
 use crate::macros::debug_fields;
 use crate::primitives::plain::Arc;
 use crate::primitives::{Mutex, seeded};
@@ -74,22 +74,22 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> DelayedOps<K> {
         &self,
         keys: impl IntoIterator<Item = K>,
         timeout: Duration,
-    ) -> Result<Watched<K>, TimerError> {
+    ) -> Result<WatchFuture<K>, TimerError> {
         let signal = Arc::new(Signal { waker: Mutex::new(None) });
         let op = self.op(keys, Arc::clone(&signal) as Arc<dyn DelayedOp>)?;
         self.shared().link(&op);
-        Ok(Watched { handle: self.start_timeout(op, timeout)?, signal })
+        Ok(WatchFuture { handle: self.start_timeout(op, timeout)?, signal })
     }
 }
 
 /// A future of what came first; see [`DelayedOps::watch`].
 #[must_use = "it cancels the operation when it is dropped"]
-pub struct Watched<K: Hash + Eq + Clone + Send + Sync + 'static> {
-    handle: OpHandle<K>,
+pub struct WatchFuture<K: Hash + Eq + Clone + Send + Sync + 'static> {
+    handle: OpRef<K>,
     signal: Arc<Signal>,
 }
 
-impl<K: Hash + Eq + Clone + Send + Sync + 'static> Future for Watched<K> {
+impl<K: Hash + Eq + Clone + Send + Sync + 'static> Future for WatchFuture<K> {
     type Output = Outcome;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
@@ -103,7 +103,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Future for Watched<K> {
     }
 }
 
-impl<K: Hash + Eq + Clone + Send + Sync + 'static> Drop for Watched<K> {
+impl<K: Hash + Eq + Clone + Send + Sync + 'static> Drop for WatchFuture<K> {
     fn drop(&mut self) {
         let waker = self.signal.waker.lock().take();
         self.handle.cancel();
@@ -112,5 +112,5 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> Drop for Watched<K> {
 }
 
 debug_fields!(
-    impl[K: Hash + Eq + Clone + Send + Sync + 'static] Watched<K>, |it| outcome: it.handle.outcome()
+    impl[K: Hash + Eq + Clone + Send + Sync + 'static] WatchFuture<K>, |it| outcome: it.handle.outcome()
 );

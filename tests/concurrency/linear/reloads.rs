@@ -1,7 +1,7 @@
 //! What reloads of a key mean. A reload is atomic, as a computation is: what it brings is made from
 //! the value that it replaces. Anything that overtakes it leaves it without an effect.
 
-use super::{Answer, Event, IDLE, Moment, NEVER, Node, Op, RELOADED, Setup, State};
+use super::{Answer, Event, IDLE, Moment, NEVER, Node, Op, RELOADED, Refresh, Setup, State};
 
 /// The answer of a reload that has begun.
 pub(super) const BEGUN: Answer = Answer::Was(true);
@@ -68,7 +68,14 @@ impl Setup {
             }
             (None, _) => {}
         }
-        if others().any(Event::hinders_reloads) {
+        // A call may leave its job to another one, which hands on jobs already and lasts longer, if
+        // it runs them. On a thread, that job is noted as one that a read has triggered.
+        let lasts = |other: &Event| {
+            let meets = |third: &&Event| third.began != event.began && third.overlaps(other);
+            (self.refresh == Refresh::AtOnce || other.op == Op::Lapsed)
+                && history.iter().filter(meets).any(Event::hinders_reloads)
+        };
+        if others().any(|other| other.hinders_reloads() || lasts(other)) {
             offer(BEGUN, state);
         }
         // A read that has found the entry stale is about to reload it, or was.

@@ -3,7 +3,7 @@
 use super::jobs::{Plan, Token};
 use super::world::{Known, State, World};
 use super::{MS, planned};
-use cortado::timer::{Cancel, Missed, Repeat, Timer};
+use cortado::timer::{CancelOutcome, Missed, Repeat, Timer};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -21,15 +21,17 @@ impl World {
             7 | 8 => self.reschedule(&timer),
             9 | 10 => {
                 let Some(handle) = self.any_handle() else { return };
-                match self.below(3) {
+                match self.below(4) {
                     0 => _ = planned(|| self.drop_handle(handle)),
-                    1 => {
+                    how @ (1 | 2) => {
                         let (number, id) = (self.number(&handle), handle.id());
                         let expected = self.expects(number);
-                        self.note(format_args!("the handle of {number} cancels: {expected:?}"));
-                        let answer = handle.cancel();
+                        let aborts = how == 2;
+                        self.note(format_args!("{number} ends, abort {aborts}: {expected:?}"));
+                        self.notes().jobs[number].is_aborted |= aborts;
+                        let answer = if aborts { handle.abort() } else { handle.cancel() };
                         assert!(expected.contains(&answer), "{answer:?}");
-                        let is_over = answer != Cancel::Cancelled || !timer.contains(id);
+                        let is_over = answer != CancelOutcome::Cancelled || !timer.contains(id);
                         assert!(is_over, "{number} was cancelled");
                     }
                     _ => _ = handle.detach(),
@@ -58,7 +60,7 @@ impl World {
                 unfired.into_iter().for_each(|unfired| self.take(unfired));
             }
             18 if self.notes().depth > 0 => assert_eq!(timer.poll(&mut 9), 0, "jobs nest"),
-            _ => _ = planned(|| (timer.next_deadline(), timer.len(), timer.is_empty())),
+            _ => _ = planned(|| (timer.next_deadline(), timer.pending(), timer.running())),
         }
     }
 
@@ -75,6 +77,7 @@ impl World {
             runs: 0,
             is_last: !is_series,
             is_cancelled: false,
+            is_aborted: false,
             next: None,
         });
         drop(notes);
@@ -97,22 +100,22 @@ impl World {
         let result = planned(|| match kind {
             0..=2 => {
                 exact = Some(delay);
-                timer.after(delay, move |run| token.run_once(run))
+                timer.after(delay, move |run| token.run_once(&run))
             }
-            3 => timer.every(period, missed, move |run| token.run(run)),
-            4 => timer.every_after(period, move |run| token.run(run)),
+            3 => timer.every(period, missed, move |run| token.run(&run)),
+            4 => timer.every_with_gap(period, move |run| token.run(&run)),
             5 => {
                 exact = Some(delay);
-                timer.after_async(delay, move |run| token.run_async(run))
+                timer.after(delay, move |run| token.run_async(run))
             }
-            6 => timer.every_async(period, missed, move |run| token.future(run, None)),
-            7 => timer.intervals(list.0, list.1, move |run| token.run(run)),
+            6 => timer.every(period, missed, move |run| token.future(run, None)),
+            7 => timer.intervals(list.0, list.1, move |run| token.run(&run)),
             _ => {
                 let plan = Plan(Arc::clone(self), number);
                 if self.once_in(2) {
-                    timer.schedule(plan, move |run| token.run(run))
+                    timer.schedule(plan, move |run| token.run(&run))
                 } else {
-                    timer.schedule_async(plan, move |run| token.future(run, None))
+                    timer.schedule(plan, move |run| token.future(run, None))
                 }
             }
         });
@@ -147,10 +150,10 @@ impl World {
         let expected = match job.state {
             State::Waiting => !stopping,
             State::Running => !stopping && !job.is_last && !job.is_cancelled,
-            State::Ending => answer.is_ok(),
+            State::Ending => answer,
             _ => false,
         };
-        assert_eq!(answer.is_ok(), expected, "{number}, which is {:?}", job.state);
+        assert_eq!(answer, expected, "{number}, which is {:?}", job.state);
         match job.state {
             State::Waiting if expected => job.planned = Some(at),
             State::Running if expected => job.next = Some(at),

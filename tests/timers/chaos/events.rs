@@ -120,7 +120,9 @@ impl Program {
                 ops.pending()
             );
             assert!(ops.watched() >= ops.pending() && ops.watched() <= 3 * ops.pending());
-            assert!(timer.is_none_or(|timer| timer.len() <= ops.pending() && timer.running() == 0));
+            assert!(
+                timer.is_none_or(|timer| timer.pending() <= ops.pending() && timer.running() == 0)
+            );
         } else {
             assert_eq!(pending, 0, "operations that outlive their owner");
         }

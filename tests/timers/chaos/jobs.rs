@@ -29,7 +29,7 @@ pub struct Guard {
 impl World {
     /// A run begins.
     pub fn begin(self: &Arc<Self>, number: usize, run: &Run) -> Guard {
-        self.note(format_args!("{number} begins, run {}", run.number()));
+        self.note(format_args!("{number} begins, run {}", run.number));
         let (waiting, running) = (self.count(State::Waiting), self.count(State::Running));
         let timer = self.timer();
         let origin = self.origin.lock().unwrap().expect("it is known");
@@ -38,21 +38,21 @@ impl World {
         let job = &mut notes.jobs[number];
         let is_timers = job.state == State::Waiting;
         assert!(is_timers || job.state == State::Unfired, "{number} was {:?}", job.state);
-        let planned = run.planned().saturating_duration_since(origin);
+        let planned = run.planned.saturating_duration_since(origin);
         if let Some(expected) = job.planned.filter(|at| at.as_secs() < 6_000_000_000) {
             assert_eq!(planned, expected, "{number} was planned for another time");
         }
-        assert_eq!(job.id, Some(run.id()));
+        assert_eq!(job.id, Some(run.id));
         let is_early = latest.as_nanos() < planned.as_nanos().div_ceil(1_000_000) * 1_000_000;
         assert!(!is_timers || fires_all || !is_early, "{number} of {planned:?} at {latest:?}");
-        assert!(run.number() > job.runs, "{number}: run {} twice", run.number());
-        (job.state, job.runs) = (State::Running, run.number());
+        assert!(run.number > job.runs, "{number}: run {} twice", run.number);
+        (job.state, job.runs) = (State::Running, run.number);
         (job.is_cancelled, job.next) = (false, None);
-        job.is_last = run.remaining() == Some(0);
+        job.is_last = run.remaining == Some(0);
         notes.counts.fired += u64::from(is_timers);
         drop(notes);
         if let Some(timer) = timer.filter(|_| is_timers) {
-            assert_eq!((timer.len(), timer.running()), (waiting - 1, running + 1));
+            assert_eq!((timer.pending(), timer.running()), (waiting - 1, running + 1));
         }
         Guard { number, is_timers, has_panicked: false, world: Arc::clone(self) }
     }
@@ -179,11 +179,15 @@ pub struct RunFuture {
     pub world: Arc<World>,
 }
 
-/// A future that was woken is polled again, unless the timer ends.
+/// A future that was woken is polled again, unless it is aborted or the timer ends.
 impl Drop for RunFuture {
     fn drop(&mut self) {
-        let waits = self.guard.as_ref().is_some_and(|guard| guard.is_timers && !guard.has_panicked);
-        let is_lost = waits && self.is_woken && !self.world.notes().stopping;
+        let guard = self.guard.as_ref();
+        let guard = guard.filter(|guard| guard.is_timers && !guard.has_panicked);
+        let notes = self.world.notes();
+        let goes_on = |guard: &Guard| !notes.stopping && !notes.jobs[guard.number].is_aborted;
+        let is_lost = self.is_woken && guard.is_some_and(goes_on);
+        drop(notes);
         assert!(!is_lost || panicking(), "a future that was woken is dropped");
     }
 }

@@ -4,7 +4,7 @@
 use super::Planned;
 use crate::common::crowd::draw;
 use cortado::Job;
-use cortado::timer::{DelayedOp, DelayedOps, OpHandle, Outcome, Timer, Watch, Watched};
+use cortado::timer::{Attempt, DelayedOp, DelayedOps, OpRef, Outcome, Timer, WatchFuture};
 use std::fmt::Display;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -27,12 +27,12 @@ pub struct Fate {
 }
 
 /// A future that waits for an operation, and its waker.
-type Awaited = (Pin<Box<Watched<u64>>>, Arc<Woken>);
+type Awaited = (Pin<Box<WatchFuture<u64>>>, Arc<Woken>);
 
 #[derive(Default)]
 pub struct Notes {
     pub fates: Vec<Fate>,
-    pub handles: Vec<(usize, OpHandle<u64>)>,
+    pub handles: Vec<(usize, OpRef<u64>)>,
     pub watched: Vec<Awaited>,
     pub queue: Vec<Job>,
     pub panics: u64,
@@ -154,8 +154,8 @@ impl World {
         let op = Arc::new(Op { number, world: Arc::clone(self) });
         let watch = ops.try_complete_else_watch(op, timeout, keys);
         match watch {
-            Ok(Watch::Watching(handle)) => self.notes().handles.push((number, handle)),
-            Ok(Watch::Completed) => self.notes().fates[number].ended = Some(Outcome::Completed),
+            Ok(Attempt::Watching(handle)) => self.notes().handles.push((number, handle)),
+            Ok(Attempt::Completed) => self.notes().fates[number].ended = Some(Outcome::Completed),
             Err(_) => self.notes().fates[number].refused = true,
         }
     }
@@ -168,23 +168,9 @@ impl World {
         let at = self.below(handles) as usize;
         let (number, handle) = self.notes().handles.swap_remove(at);
         let before = handle.outcome();
-        let outcome = match self.below(4) {
+        let outcome = match self.below(3) {
             0 => return self.note(format_args!("the handle of {number} is dropped")),
-            1 => {
-                let timeout = handle.timeout();
-                let timer = self.timer.lock().unwrap().clone();
-                // Somebody who meddles with the job of a timeout.
-                if let (Some(id), Some(timer)) = (timeout, timer) {
-                    self.note(format_args!("the timeout of {number} is meddled with"));
-                    if self.once_in(2) {
-                        timer.cancel(id);
-                    } else {
-                        let _ = timer.reschedule(id, Duration::from_micros(self.below(5_000)));
-                    }
-                }
-                return self.notes().handles.push((number, handle));
-            }
-            2 => Outcome::Completed,
+            1 => Outcome::Completed,
             _ => Outcome::Cancelled,
         };
         self.note(format_args!("{number} is {outcome:?} by its handle"));
@@ -202,7 +188,6 @@ impl World {
             let before = self.notes().fates[number].ended.replace(outcome);
             self.ensure(before.is_none(), format_args!("{number} ended twice"));
         }
-        self.ensure(handle.outcome().is_none() || handle.timeout().is_none(), "a timeout is left");
     }
 
     pub fn any_watched(&self) -> Option<Awaited> {

@@ -230,7 +230,7 @@ impl Program {
         let world = &self.world;
         let Some(timer) = world.timer() else { return };
         let (waiting, running) = (world.count(State::Waiting), world.count(State::Running));
-        assert_eq!((timer.len(), timer.running()), (waiting, running), "waiting, running");
+        assert_eq!((timer.pending(), timer.running()), (waiting, running), "waiting, running");
         let stats = timer.stats();
         let counts = Counts {
             added: stats.added,

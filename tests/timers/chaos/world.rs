@@ -3,7 +3,7 @@
 use super::{MS, Planned};
 use crate::common::crowd::draw;
 use cortado::Job;
-use cortado::timer::{Cancel, Handle, OnPanic, Rejection, Stop, Timer, TimerId, Unfired};
+use cortado::timer::{CancelOutcome, Handle, OnPanic, Rejection, Stop, Timer, TimerId, Unfired};
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::ops::AddAssign;
@@ -37,6 +37,8 @@ pub struct Known {
     pub is_last: bool,
     /// In its present run it was cancelled, or moved.
     pub is_cancelled: bool,
+    /// Its present run, or one before.
+    pub is_aborted: bool,
     pub next: Option<Duration>,
 }
 
@@ -173,25 +175,25 @@ impl World {
     }
 
     /// What cancelling this job may answer.
-    pub fn expects(&self, number: usize) -> &'static [Cancel] {
+    pub fn expects(&self, number: usize) -> &'static [CancelOutcome] {
         let mut notes = self.notes();
         let stopping = notes.stopping;
         let job = &mut notes.jobs[number];
         match job.state {
             // The end may have taken it out just now. It notes its own end.
-            State::Waiting if stopping => &[Cancel::Cancelled, Cancel::Finished],
+            State::Waiting if stopping => &[CancelOutcome::Cancelled, CancelOutcome::Finished],
             State::Waiting => {
                 job.state = State::Ending;
                 notes.counts.cancelled += 1;
-                &[Cancel::Cancelled]
+                &[CancelOutcome::Cancelled]
             }
             State::Running if !std::mem::replace(&mut job.is_cancelled, true) && !stopping => {
-                &[Cancel::Running]
+                &[CancelOutcome::Running]
             }
             // Its run may not be over for the timer, or the end of the timer has forgotten it.
-            State::Running if stopping => &[Cancel::Running, Cancel::Finished],
-            State::Ending | State::Gone => &[Cancel::Running, Cancel::Finished],
-            _ => &[Cancel::Finished],
+            State::Running if stopping => &[CancelOutcome::Running, CancelOutcome::Finished],
+            State::Ending | State::Gone => &[CancelOutcome::Running, CancelOutcome::Finished],
+            _ => &[CancelOutcome::Finished],
         }
     }
 
@@ -211,7 +213,7 @@ impl World {
     pub fn stop(&self, stop: Stop) {
         self.note(format_args!("{stop:?}"));
         let mut notes = self.notes();
-        notes.stopping |= !(notes.is_broken && matches!(stop, Stop::Drain(_)));
+        notes.stopping |= !(notes.is_broken && matches!(stop, Stop::Drain(_) | Stop::Settle));
         notes.fires_all |= stop == Stop::FireAll;
         if stop == Stop::Cancel {
             let waiting = notes.jobs.iter_mut().filter(|job| job.state == State::Waiting);
@@ -224,7 +226,7 @@ impl World {
     pub fn take(&self, unfired: Vec<Unfired>) {
         let mut notes = self.notes();
         for job in unfired {
-            let number = notes.numbers[&job.id()];
+            let number = notes.numbers[&job.id];
             let state = std::mem::replace(&mut notes.jobs[number].state, State::Unfired);
             match state {
                 State::Unfired => {}
@@ -237,9 +239,10 @@ impl World {
 
     pub fn any_stop(&self) -> Stop {
         let limits = [Duration::ZERO, MS / 2, MS];
-        match self.below(3) {
+        match self.below(4) {
             0 => Stop::Cancel,
             1 => Stop::FireAll,
+            2 => Stop::Settle,
             _ => Stop::Drain(limits[self.below(3) as usize]),
         }
     }

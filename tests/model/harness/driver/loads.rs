@@ -75,7 +75,7 @@ impl Driver {
         }
         let replaces = |id: u64| !(id ^ u64::from(salt)).is_multiple_of(3);
         // By `load_if`, and with a lifetime.
-        let (by_load_if, life) = (salt & 64 != 0, (salt & 32 != 0).then(|| LIFE));
+        let (by_load_if, life) = (salt & 64 != 0, (salt & 32 != 0).then_some(LIFE));
         let term = term(life.filter(|_| by_load_if));
         let before = self.oracle.visible(key);
         let found = self.oracle.read_if(key, |id| !replaces(id));
