@@ -6,15 +6,14 @@ pub use crate::iter::Iter;
 
 use crate::builder::{BuildTarget, Builder, sealed};
 use crate::cache::KeyEntry;
-use crate::engine::Engine;
 use crate::error::PredicateError;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// The builder of a [`Cache`].
-pub type CacheBuilder<K, V> = Builder<K, V, Cache<K, V>>;
+/// The builder of a [`Cache`]; `C` is the type of cache that it builds.
+pub type CacheBuilder<K, V, C = Cache<K, V>> = Builder<K, V, C>;
 
 /// The name by which moka has a [`KeyEntry`] of an owned key.
 pub type OwnedKeyEntrySelector<'c, K, V, S> = KeyEntry<'c, K, V, S>;
@@ -51,7 +50,7 @@ where
 
     /// Returns a builder, which configures a cache. The number of segments is ignored.
     pub fn builder(_num_segments: usize) -> Builder<K, V, Self> {
-        Builder::default()
+        Builder::unset()
     }
 }
 
@@ -60,8 +59,8 @@ impl<K, V> sealed::Sealed for SegmentedCache<K, V> {}
 impl<K, V> BuildTarget<K, V> for SegmentedCache<K, V> {
     type Hashed<S> = SegmentedCache<K, V, S>;
 
-    fn of_engine<S>(engine: Arc<Engine<K, V, S>>) -> SegmentedCache<K, V, S> {
-        SegmentedCache(Cache::from_engine(engine))
+    fn of_engine<S>(engine: sealed::Built<K, V, S>) -> SegmentedCache<K, V, S> {
+        SegmentedCache(Cache::from_engine(engine.0))
     }
 }
 

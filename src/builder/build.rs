@@ -19,11 +19,17 @@ pub trait BuildTarget<K, V>: sealed::Sealed {
     type Hashed<S>;
 
     #[doc(hidden)]
-    fn of_engine<S>(engine: Arc<Engine<K, V, S>>) -> Self::Hashed<S>;
+    fn of_engine<S>(engine: sealed::Built<K, V, S>) -> Self::Hashed<S>;
 }
 
 pub(crate) mod sealed {
+    use crate::engine::Engine;
+    use std::sync::Arc;
+
     pub trait Sealed {}
+
+    /// It keeps the engine out of the public interface.
+    pub struct Built<K, V, S>(pub(crate) Arc<Engine<K, V, S>>);
 }
 
 impl<K, V> sealed::Sealed for Cache<K, V> {}
@@ -31,12 +37,12 @@ impl<K, V> sealed::Sealed for Cache<K, V> {}
 impl<K, V> BuildTarget<K, V> for Cache<K, V> {
     type Hashed<S> = Cache<K, V, S>;
 
-    fn of_engine<S>(engine: Arc<Engine<K, V, S>>) -> Cache<K, V, S> {
-        Cache::from_engine(engine)
+    fn of_engine<S>(engine: sealed::Built<K, V, S>) -> Cache<K, V, S> {
+        Cache::from_engine(engine.0)
     }
 }
 
-impl<K, V, C> Builder<K, V, C>
+impl<K, V, C, M> Builder<K, V, C, M>
 where
     K: Hash + Eq + Send + Sync + 'static,
     V: Send + Sync + 'static,
@@ -110,11 +116,11 @@ where
     where
         S: BuildHasher + Send + Sync + 'static,
     {
-        Ok(C::of_engine(self.into_engine(hasher)?))
+        Ok(C::of_engine(sealed::Built(self.into_engine(hasher)?)))
     }
 }
 
-impl<K, V, C> Builder<K, V, C>
+impl<K, V, C, M> Builder<K, V, C, M>
 where
     K: Hash + Eq + Send + Sync + 'static,
     V: Send + Sync + 'static,

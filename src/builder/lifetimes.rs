@@ -4,7 +4,7 @@ use super::Builder;
 use crate::expiry::{Expiry, expire};
 use std::time::Duration;
 
-impl<K: 'static, V: 'static, C> Builder<K, V, C> {
+impl<K: 'static, V: 'static, C, M> Builder<K, V, C, M> {
     /// Makes entries expire this long after they were inserted or replaced.
     ///
     /// Zero turns caching off, as a lifetime of zero does for one entry: every value leaves at

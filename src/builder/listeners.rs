@@ -8,7 +8,7 @@ use crate::removal::RemovalCause;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
-impl<K, V, C> Builder<K, V, C> {
+impl<K, V, C, M> Builder<K, V, C, M> {
     /// Adds a listener, which sees every value that leaves the cache.
     ///
     /// A cache may have several listeners; each sees all values, in the order in which the

@@ -17,7 +17,8 @@ use std::marker::PhantomData;
 
 /// Configures a [`Cache`]. [`Cache::builder`] makes one.
 ///
-/// `C` is the type of cache that `build` returns.
+/// `C` is the type of cache that `build` returns. `M` tells the two `CacheBuilder`s apart, and is
+/// inferred.
 ///
 /// ```
 /// use cortado::{Cache, RemovalCause};
@@ -37,27 +38,30 @@ use std::marker::PhantomData;
 /// # drop(cache);
 /// ```
 #[must_use = "a builder builds nothing until `build` is called"]
-pub struct Builder<K, V, C = Cache<K, V>> {
+pub struct Builder<K, V, C = Cache<K, V>, M = Blocking> {
     pub(crate) config: Config,
     pub(crate) hooks: Hooks<K, V>,
-    target: PhantomData<fn() -> C>,
+    target: PhantomData<fn() -> (C, M)>,
 }
 
-impl<K, V, C> Builder<K, V, C> {
-    /// Makes a builder of a cache with this bound; see [`max_capacity`](Self::max_capacity).
-    ///
-    /// ```
-    /// use cortado::Builder;
-    ///
-    /// let cache = Builder::<&str, u32>::new(100).name("small").build();
-    /// assert_eq!((cache.policy().max_capacity(), cache.name()), (Some(100), Some("small")));
-    /// ```
-    pub fn new(max_capacity: u64) -> Self {
-        Self::default().max_capacity(max_capacity)
+impl<K, V, C, M> Builder<K, V, C, M> {
+    pub(crate) fn unset() -> Self {
+        Self {
+            config: Config::default(),
+            hooks: Hooks {
+                expiry: None,
+                weigher: None,
+                listeners: Vec::new(),
+                async_listeners: Vec::new(),
+                refresh: None,
+                loader: None,
+            },
+            target: PhantomData,
+        }
     }
 
     /// The same settings for a cache of another type.
-    pub(crate) fn retarget<D>(self) -> Builder<K, V, D> {
+    pub(crate) fn retarget<D>(self) -> Builder<K, V, D, M> {
         let Self { config, hooks, target: _ } = self;
         Builder { config, hooks, target: PhantomData }
     }
@@ -240,26 +244,36 @@ impl<K, V, C> Builder<K, V, C> {
     }
 }
 
-impl<K, V, C> Default for Builder<K, V, C> {
+/// Marks the builders of caches for threads.
+pub struct Blocking;
+
+/// Marks the builders of caches for tasks.
+pub struct Async;
+
+impl<K, V> Builder<K, V> {
+    /// Makes a builder of a cache with this bound; see [`max_capacity`](Self::max_capacity).
+    ///
+    /// ```
+    /// use cortado::sync::CacheBuilder;
+    ///
+    /// let cache = CacheBuilder::new(100).name("small").build();
+    /// cache.insert("k", 1);
+    /// assert_eq!((cache.policy().max_capacity(), cache.name()), (Some(100), Some("small")));
+    /// ```
+    pub fn new(max_capacity: u64) -> Self {
+        Self::unset().max_capacity(max_capacity)
+    }
+}
+
+impl<K, V> Default for Builder<K, V> {
     /// Makes a builder with the default settings, without a bound.
     fn default() -> Self {
-        Self {
-            config: Config::default(),
-            hooks: Hooks {
-                expiry: None,
-                weigher: None,
-                listeners: Vec::new(),
-                async_listeners: Vec::new(),
-                refresh: None,
-                loader: None,
-            },
-            target: PhantomData,
-        }
+        Self::unset()
     }
 }
 
 debug_fields!(
-    impl[K, V, C] Builder<K, V, C>, |it|
+    impl[K, V, C, M] Builder<K, V, C, M>, |it|
     name: it.config.name,
     max_capacity: it.config.max_capacity,
     eviction_policy: it.config.eviction,

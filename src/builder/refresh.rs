@@ -9,7 +9,7 @@ use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-impl<K, V, C> Builder<K, V, C> {
+impl<K, V, C, M> Builder<K, V, C, M> {
     /// Makes entries *stale* this long after they were inserted or replaced: readers still get the
     /// value, and one of them triggers a reload.
     ///

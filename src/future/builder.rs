@@ -8,6 +8,20 @@ use crate::removal::RemovalCause;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
+impl<K, V> CacheBuilder<K, V> {
+    /// Makes a builder of a cache with this bound; see [`max_capacity`](Self::max_capacity).
+    pub fn new(max_capacity: u64) -> Self {
+        Self::unset().max_capacity(max_capacity)
+    }
+}
+
+impl<K, V> Default for CacheBuilder<K, V> {
+    /// Makes a builder with the default settings, without a bound.
+    fn default() -> Self {
+        Self::unset()
+    }
+}
+
 impl<K, V> CacheBuilder<K, V>
 where
     K: Hash + Eq + Clone + Send + Sync + 'static,

@@ -85,7 +85,7 @@ pub use key_entry::{KeyEntry, OwnedKeyEntrySelector, RefKeyEntrySelector};
 pub use loading::LoadingCache;
 
 use crate::async_listener::Share;
-use crate::builder::{BuildTarget, Builder, sealed};
+use crate::builder::{Async, BuildTarget, Builder, sealed};
 use crate::engine::Engine;
 use std::fmt;
 use std::future::Future;
@@ -93,8 +93,8 @@ use std::hash::Hash;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// The builder of a [`Cache`].
-pub type CacheBuilder<K, V> = Builder<K, V, Cache<K, V>>;
+/// The builder of a [`Cache`]; `C` is the type of cache that it builds.
+pub type CacheBuilder<K, V, C = Cache<K, V>> = Builder<K, V, C, Async>;
 
 /// A cache for tasks; see the [module](self).
 ///
@@ -110,8 +110,8 @@ impl<K, V> sealed::Sealed for Cache<K, V> {}
 impl<K, V> BuildTarget<K, V> for Cache<K, V> {
     type Hashed<S> = Cache<K, V, S>;
 
-    fn of_engine<S>(engine: Arc<Engine<K, V, S>>) -> Cache<K, V, S> {
-        Cache::from_engine(engine)
+    fn of_engine<S>(engine: sealed::Built<K, V, S>) -> Cache<K, V, S> {
+        Cache::from_engine(engine.0)
     }
 }
 

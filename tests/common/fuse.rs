@@ -358,11 +358,11 @@ impl Subject {
     }
 
     /// `build` may add what it needs, and builds.
-    pub fn made<C>(
+    pub fn made<C, M>(
         timing: Timing,
-        builder: Builder<Key, Value, C>,
+        builder: Builder<Key, Value, C, M>,
         (capacity, idles): (u64, bool),
-        build: impl FnOnce(Builder<Key, Value, C>) -> Cache<Key, Value>,
+        build: impl FnOnce(Builder<Key, Value, C, M>) -> Cache<Key, Value>,
     ) -> Self {
         let time = Arc::new(AtomicU64::new(0));
         let told = Arc::new(Mutex::new(Vec::new()));

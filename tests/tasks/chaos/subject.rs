@@ -126,12 +126,12 @@ impl Config {
         }
     }
 
-    fn configure<C>(
+    fn configure<C, F>(
         &self,
-        mut builder: Builder<Key, Value, C>,
+        mut builder: Builder<Key, Value, C, F>,
         ledger: &Arc<Ledger>,
         clock: Clock,
-    ) -> Builder<Key, Value, C> {
+    ) -> Builder<Key, Value, C, F> {
         builder = builder.clock(clock).record_stats(true).refresh_limit(self.reload_limit);
         if let Some(capacity) = self.capacity {
             builder = builder.max_capacity(capacity);
