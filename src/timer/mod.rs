@@ -18,6 +18,7 @@
 
 mod body;
 mod builder;
+mod cancel;
 mod core;
 #[cfg(feature = "tokio")]
 pub mod delay_queue;
@@ -37,6 +38,7 @@ mod settings;
 mod shared;
 mod shutdown;
 mod slab;
+mod start;
 mod stats;
 mod stopping;
 

@@ -21,7 +21,7 @@ use super::body::{Body, drop_user_code};
 use super::core::Core;
 use super::error::TimerError;
 use super::id::TimerId;
-use super::run::{CancelOutcome, Run, Series};
+use super::run::Run;
 use super::schedule::{Plan, Ran, Scale, after};
 use super::series::{Abort, Due, Entry, State};
 use super::settings::{Executor, OnPanic, Rejection, Settings};
@@ -46,7 +46,7 @@ pub struct Jobs {
     pub waiting: usize,
     pub running: usize,
     /// Of the runs whose futures have been pending, also after the timer's end.
-    aborts: HashMap<TimerId, Arc<Abort>>,
+    pub aborts: HashMap<TimerId, Arc<Abort>>,
     /// The driver sleeps until this instant.
     pub parked_until: u64,
     pub stopping: Option<Stopping>,
@@ -127,13 +127,13 @@ impl Jobs {
         self.core.take_all().filter(|(_, _, entry)| entry.state != State::Running)
     }
 
-    fn entry(&mut self, id: TimerId) -> Option<&mut Entry> {
+    pub fn entry(&mut self, id: TimerId) -> Option<&mut Entry> {
         self.core.slab_mut().get_mut(id)
     }
 
     /// The job with this id, unless it is an errand: an id of another timer may be that of an
     /// errand here.
-    fn named(&mut self, id: TimerId) -> Option<&mut Entry> {
+    pub fn named(&mut self, id: TimerId) -> Option<&mut Entry> {
         self.entry(id).filter(|entry| !entry.is_errand)
     }
 
@@ -284,7 +284,7 @@ impl Shared {
 
     /// Unlocks. Wakes the driver if it sleeps too long for a job with this deadline. While the
     /// timer ends, wakes every sleeper.
-    fn unlock(&self, mut jobs: MutexGuard<'_, Jobs>, deadline: Option<u64>) {
+    pub fn unlock(&self, mut jobs: MutexGuard<'_, Jobs>, deadline: Option<u64>) {
         let oversleeps = deadline.is_some_and(|deadline| jobs.oversleeps(deadline));
         if jobs.stopping.is_some() {
             return self.wake_all(jobs);
@@ -355,45 +355,6 @@ impl Shared {
             remaining,
         };
         Some(Begun { run, body, plan, planned, weight })
-    }
-
-    /// Notes how a run is to be ended from outside, since its future is pending. Returns whether it
-    /// was aborted before.
-    pub fn note_pending(&self, begun: &Begun, abort: Arc<Abort>) -> bool {
-        let mut jobs = self.jobs.lock();
-        jobs.aborts.insert(begun.run.id, abort);
-        jobs.entry(begun.run.id)
-            .is_some_and(|entry| entry.is_aborted && !seeded("timer-forgets-aborts"))
-    }
-
-    /// Cancels a job, and ends its run if that is a future.
-    pub fn abort(&self, id: TimerId) -> CancelOutcome {
-        let mut jobs = self.jobs.lock();
-        if let Some(entry) = jobs.named(id) {
-            entry.is_aborted = entry.state == State::Running;
-        }
-        let abort = jobs.aborts.get(&id).map(Arc::clone);
-        let outcome = self.cancel_locked(jobs, id);
-        // An executor may run the poll that follows inside of this call.
-        abort.iter().for_each(|abort| abort.ask());
-        outcome
-    }
-
-    fn cancel_locked(&self, mut jobs: MutexGuard<'_, Jobs>, id: TimerId) -> CancelOutcome {
-        let Some(entry) = jobs.named(id) else { return CancelOutcome::Finished };
-        if entry.state == State::Running {
-            let was_ending = std::mem::replace(&mut entry.is_ending, true);
-            return if was_ending { CancelOutcome::Finished } else { CancelOutcome::Running };
-        }
-        if seeded("timer-cancels-waiting-only") && entry.state == State::Queued {
-            return CancelOutcome::Cancelled;
-        }
-        let entry = jobs.core.remove(id);
-        jobs.waiting -= 1;
-        self.unlock(jobs, None);
-        drop_user_code(entry);
-        Counters::add(&self.counters.cancelled, 1);
-        CancelOutcome::Cancelled
     }
 
     /// Ends a run: puts the job back for its next run, or removes the job. A run counts as running
@@ -481,30 +442,5 @@ impl Shared {
         (entry.state, entry.runs_here) = (State::Waiting, runs_here);
         jobs.core.schedule(due.id, deadline);
         self.unlock(jobs, Some(deadline));
-    }
-}
-
-impl Series for Shared {
-    fn cancel(&self, id: TimerId) -> CancelOutcome {
-        self.cancel_locked(self.jobs.lock(), id)
-    }
-
-    fn reschedule(&self, id: TimerId, delay: Duration) -> bool {
-        let deadline = after(self.scale.now(), delay);
-        let mut jobs = self.jobs.lock();
-        let is_stopping = jobs.stopping.is_some();
-        let Some(entry) = jobs.named(id).filter(|_| !is_stopping) else { return false };
-        if entry.state == State::Running {
-            let goes_on = !entry.is_ending && entry.remaining != Some(0);
-            entry.next = Some(deadline).filter(|_| goes_on);
-            return goes_on;
-        }
-        // This makes a ticket void that an executor still has.
-        entry.ticket = entry.ticket.wrapping_add(1);
-        entry.runs_here = false;
-        (entry.state, entry.planned) = (State::Waiting, deadline);
-        jobs.core.schedule(id, deadline);
-        self.unlock(jobs, Some(deadline));
-        true
     }
 }
