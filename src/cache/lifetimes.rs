@@ -121,7 +121,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     ///
     /// It is no read of the entry, and starts no reload. A load or a reload of the key that is
     /// under way is overtaken: its callers get its value, and the cache does not keep it. So no
-    /// value from before this call is fresh after it. A retry delay after a failed reload ends.
+    /// value from before this call is fresh after it, except for keys that a bulk load brings
+    /// although nobody has asked for them. A retry delay after a failed reload ends.
     ///
     /// A cache without a stored loader ([`LoadingCache`](crate::LoadingCache)) has no stale
     /// entries: there it changes nothing.

@@ -91,8 +91,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// `loader` gets the entry that its value will replace, or `None`. If it makes no value, that
     /// entry stays, and the call returns the loader's `None` or error. A read that finds an entry
     /// to be replaced counts as a miss, records no use, prolongs no life and triggers no
-    /// reload. A stale value for which `replace_if` returns false is returned. The key is
-    /// cloned only to load. Otherwise like [`load`](Self::load).
+    /// reload, unless the entry comes in this very moment. A stale value for which `replace_if`
+    /// returns false is returned. The key is cloned only to load. Otherwise like
+    /// [`load`](Self::load).
     ///
     /// *Atomicity*: the value replaces the entry that was judged. If the key has got another one
     /// meanwhile, that one is judged: the call returns it if `replace_if` returns false, and else

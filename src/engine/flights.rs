@@ -249,13 +249,15 @@ impl Flights {
         shard.map_or(CommitPermit::IfIdle, |shard| CommitPermit::Locked { _shard: shard })
     }
 
-    /// Overtakes all loads and reloads that are registered.
-    pub fn overtake_loads(&self) {
+    /// All loads and reloads that are registered.
+    pub fn loads(&self) -> Vec<Arc<Flight>> {
+        let mut loads = Vec::new();
         self.board.for_each(|flight| {
             if flight.kind != FlightKind::Exclusive {
-                flight.overtake();
+                loads.push(Arc::clone(flight));
             }
         });
+        loads
     }
 
     /// Takes out a node whose eviction waited for a computation that has ended.

@@ -136,8 +136,8 @@ impl<F> Board<F> {
     }
 
     /// Visits all flights that are registered, each under its shard's lock.
-    pub fn for_each(&self, mut visit: impl FnMut(&F)) {
-        for shard in self.all().filter(|shard| !shard.is_idle()) {
+    pub fn for_each(&self, mut visit: impl FnMut(&Arc<F>)) {
+        for shard in self.all() {
             shard.table.lock().entries.iter().for_each(|entry| visit(&entry.flight));
         }
     }

@@ -4,7 +4,7 @@ use super::body::drop_user_code;
 use super::id::TimerId;
 use super::run::{CancelOutcome, Series};
 use super::schedule::after;
-use super::series::{Abort, State};
+use super::series::{Abort, Abortable, State};
 use super::shared::{Begun, Jobs, Shared};
 use super::stats::Counters;
 use crate::primitives::plain::Arc;
@@ -16,18 +16,23 @@ impl Shared {
     /// was aborted before.
     pub fn note_pending(&self, begun: &Begun, abort: Arc<Abort>) -> bool {
         let mut jobs = self.jobs.lock();
-        jobs.aborts.insert(begun.run.id, abort);
-        jobs.entry(begun.run.id)
-            .is_some_and(|entry| entry.is_aborted && !seeded("timer-forgets-aborts"))
+        let before = jobs.aborts.insert(begun.run.id, Abortable::Pending(abort));
+        matches!(before, Some(Abortable::Aborted)) && !seeded("timer-forgets-aborts")
     }
 
     /// Cancels a job, and ends its run if that is a future.
     pub fn abort(&self, id: TimerId) -> CancelOutcome {
         let mut jobs = self.jobs.lock();
-        if let Some(entry) = jobs.named(id) {
-            entry.is_aborted = entry.state == State::Running;
-        }
-        let abort = jobs.aborts.get(&id).map(Arc::clone);
+        let runs = jobs.named(id).is_some_and(|entry| entry.state == State::Running);
+        let abort = match jobs.aborts.get(&id) {
+            Some(Abortable::Pending(abort)) => Some(Arc::clone(abort)),
+            before => {
+                if runs || before.is_some() {
+                    jobs.aborts.insert(id, Abortable::Aborted);
+                }
+                None
+            }
+        };
         let outcome = self.cancel_locked(jobs, id);
         // An executor may run the poll that follows inside of this call.
         abort.iter().for_each(|abort| abort.ask());

@@ -56,7 +56,6 @@ fn collect(shared: &Shared, batch: &mut Vec<Due>, budget: &mut u32) -> bool {
     let is_timeless = matches!(before, Some(Stopping::Cancel | Stopping::FireAll));
     let now = if is_timeless { u64::MAX } else { shared.scale.now() };
     let mut jobs = shared.jobs.lock();
-    jobs.core.rewind(now);
     let (now, last) = match jobs.stopping {
         None => (now, u64::MAX),
         // What is due by then runs, also by a clock that was set back.
@@ -66,6 +65,7 @@ fn collect(shared: &Shared, batch: &mut Vec<Due>, budget: &mut u32) -> bool {
         // After a cancellation only errands are left.
         Some(Stopping::FireAll | Stopping::Cancel) => (u64::MAX, u64::MAX),
     };
+    jobs.core.rewind(now);
     // Jobs that only cascade use up the budget, too.
     let limit = (*budget).min(shared.settings.max_batch);
     let mut looks = limit;

@@ -38,9 +38,11 @@ impl Handle {
     }
 
     /// Cancels the job, and ends a run of an async job that is in progress: its future is dropped,
-    /// and not polled again. If no thread polls it just now, the executor's next turn drops it,
-    /// else the thread that polls it. The run counts as running until then. A run that blocks
-    /// goes on to its end, as after [`cancel`](Self::cancel). Does not wait.
+    /// and not polled again, except that a run which has only just begun may reach its first point
+    /// of waiting. If no thread polls it just now, the executor's next turn drops it, else the
+    /// thread that polls it. (After the end of a timer that has no executor, this call may.) The
+    /// run counts as running until then. A run that blocks goes on to its end, as after
+    /// [`cancel`](Self::cancel). Does not wait.
     ///
     /// ```
     /// use cortado::Clock;

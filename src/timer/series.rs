@@ -19,6 +19,7 @@ use super::body::{Body, drop_user_code};
 use super::id::TimerId;
 use super::schedule::Plan;
 use crate::primitives::atomic::{AtomicBool, Ordering};
+use crate::primitives::plain::Arc;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -60,6 +61,16 @@ impl Abort {
     }
 }
 
+/// Whether and how a run can be aborted. It outlives the job's [`Entry`], which the timer's end
+/// takes out.
+pub enum Abortable {
+    /// The run has outlived its entry, and its future has not been pending.
+    Begun,
+    /// It was aborted before its future was pending.
+    Aborted,
+    Pending(Arc<Abort>),
+}
+
 /// One job.
 pub struct Entry {
     pub state: State,
@@ -78,8 +89,6 @@ pub struct Entry {
     pub is_errand: bool,
     /// Whether it was cancelled during its present run, which is then its last.
     pub is_ending: bool,
-    /// Whether it was aborted during its present run, which is then its last.
-    pub is_aborted: bool,
     /// How many runs follow the next one or, while it runs, the present one; see
     /// [`Run`](super::run::Run). After `Some(0)` no run is accepted.
     pub remaining: Option<u64>,
@@ -130,7 +139,6 @@ impl Entry {
             runs: 0,
             ticket: 0,
             is_ending: false,
-            is_aborted: false,
             remaining,
             next: None,
             runs_here: false,

@@ -23,7 +23,7 @@ use super::error::TimerError;
 use super::id::TimerId;
 use super::run::Run;
 use super::schedule::{Plan, Ran, Scale, after};
-use super::series::{Abort, Due, Entry, State};
+use super::series::{Abortable, Due, Entry, State};
 use super::settings::{Executor, OnPanic, Rejection, Settings};
 use super::stats::Counters;
 use super::stopping::Stopping;
@@ -45,13 +45,16 @@ pub struct Jobs {
     /// How many jobs wait or are queued.
     pub waiting: usize,
     pub running: usize,
-    /// Of the runs whose futures have been pending, also after the timer's end.
-    pub aborts: HashMap<TimerId, Arc<Abort>>,
+    /// Of the runs that were aborted, whose futures have been pending, or that the timer's end has
+    /// left without an entry.
+    pub aborts: HashMap<TimerId, Abortable>,
     /// The driver sleeps until this instant.
     pub parked_until: u64,
     pub stopping: Option<Stopping>,
     /// So many callers wait for the timer's end. One of them takes the jobs that did not fire.
     pub awaited_by: usize,
+    /// Those of them that settle.
+    pub settled_by: usize,
     /// Those of them that are tasks.
     pub tasks: Wakers,
     /// The driver wakes the tasks at this instant: the earliest of their limits.
@@ -69,6 +72,18 @@ impl Jobs {
     /// the end. Otherwise the driver might never end.
     fn are_runs_polled(&self) -> bool {
         self.running > 0 && self.awaited_by > 0
+    }
+
+    /// Makes jobs that were due by `limit`, and that wait since an executor has rejected them, due
+    /// at `limit`.
+    pub fn hasten_rejected(&mut self, limit: u64) {
+        let waits = |&(_, deadline, entry): &(TimerId, u64, &Entry)| {
+            // A drain has put off what waits for ever.
+            let is_put_back = entry.planned <= limit && limit < deadline && deadline < u64::MAX;
+            is_put_back && entry.state == State::Waiting && !entry.is_errand
+        };
+        let ids: Vec<_> = self.core.slab().iter().filter(waits).map(|(id, ..)| id).collect();
+        ids.into_iter().for_each(|id| self.core.schedule(id, limit));
     }
 
     /// Whether the driver's thread has nothing more to do.
@@ -124,6 +139,14 @@ impl Jobs {
     /// Takes all jobs out. A running job finishes its present run, which is its last.
     pub fn take_all(&mut self) -> impl Iterator<Item = (TimerId, u64, Entry)> + use<> {
         self.waiting = 0;
+        if self.running > 0 {
+            let runs = |(id, _, entry): (TimerId, u64, &Entry)| {
+                (entry.state == State::Running && !entry.is_errand).then_some(id)
+            };
+            for id in self.core.slab().iter().filter_map(runs) {
+                self.aborts.entry(id).or_insert(Abortable::Begun);
+            }
+        }
         self.core.take_all().filter(|(_, _, entry)| entry.state != State::Running)
     }
 
@@ -198,6 +221,7 @@ impl Shared {
                 parked_until: AWAKE,
                 stopping: None,
                 awaited_by: 0,
+                settled_by: 0,
                 tasks: Wakers::new(),
                 wake_tasks_at: u64::MAX,
                 has_driver: false,
@@ -367,7 +391,9 @@ impl Shared {
         let remaining = next.map_or(Some(0), |_| plan.remaining(run.number + 1));
 
         let mut jobs = self.jobs.lock();
-        jobs.aborts.remove(&run.id);
+        if !jobs.aborts.is_empty() {
+            jobs.aborts.remove(&run.id);
+        }
         let is_stopping = jobs.stopping.is_some();
         if let Some(entry) = jobs.entry(run.id) {
             let next = entry.next.take().or(next);
@@ -419,6 +445,11 @@ impl Shared {
     pub fn reject(&self, due: Due) {
         let now = self.now_or(0);
         let mut jobs = self.jobs.lock();
+        let now = match jobs.stopping {
+            // What was due when the timer began to settle is not late.
+            Some(Stopping::Settle(limit)) => now.min(limit),
+            _ => now,
+        };
         let runs_here = match (self.settings.rejection, jobs.stopping) {
             (Rejection::RunHere, _) => true,
             (_, Some(Stopping::Settle(_) | Stopping::FireAll)) => true,

@@ -146,13 +146,17 @@ pub async fn shutdown_async(shared: &Arc<Shared>, stop: Stop) -> Vec<Unfired> {
 /// A task may be dropped.
 struct Awaited<'a> {
     shared: &'a Shared,
+    settles: bool,
     task: Option<WakerSlot>,
 }
 
 impl<'a> Awaited<'a> {
-    fn new(shared: &'a Shared) -> Self {
-        shared.jobs.lock().awaited_by += 1;
-        Self { shared, task: None }
+    fn new(shared: &'a Shared, stop: Stop) -> Self {
+        let settles = stop == Stop::Settle;
+        let mut jobs = shared.jobs.lock();
+        jobs.awaited_by += 1;
+        jobs.settled_by += usize::from(settles);
+        Self { shared, settles, task: None }
     }
 }
 
@@ -160,6 +164,7 @@ impl Drop for Awaited<'_> {
     fn drop(&mut self) {
         let mut jobs = self.shared.jobs.lock();
         jobs.awaited_by -= usize::from(!seeded("timer-is-awaited-for-ever"));
+        jobs.settled_by -= usize::from(self.settles);
         let waker = self.task.and_then(|slot| jobs.tasks.release(slot));
         drop(jobs);
         // The driver ends what nobody waits for any more.
@@ -211,16 +216,24 @@ impl<'a> Ending<'a> {
             Stop::Drain(time) => after(shared.scale.now(), time),
             Stop::Cancel | Stop::Settle | Stop::FireAll => u64::MAX,
         };
-        let awaited = (!is_inside(shared)).then(|| Awaited::new(shared));
+        let awaited = (!is_inside(shared)).then(|| Awaited::new(shared, stop));
         let by = match stop {
             Stop::Cancel => None,
-            Stop::Settle => Some(Stopping::Settle(shared.scale.now())),
+            // Due is what the present tick hands out.
+            Stop::Settle => {
+                let now = shared.scale.now();
+                Some(Stopping::Settle(now - now % shared.tick))
+            }
             Stop::Drain(_) => Some(Stopping::Drain(limit)),
             Stop::FireAll => Some(Stopping::FireAll),
         };
         let mut jobs = shared.jobs.lock();
         let left = if let Some(by) = by {
-            jobs.stopping = Some(jobs.stopping.map_or(by, |before| before.stricter(by)));
+            let by = jobs.stopping.map_or(by, |before| before.stricter(by));
+            jobs.stopping = Some(by);
+            if let Stopping::Settle(limit) = by {
+                jobs.hasten_rejected(limit);
+            }
             // Another caller may wait for the end of a later drain.
             shared.wake_all(jobs);
             None
@@ -268,7 +281,7 @@ impl<'a> Ending<'a> {
             // Another caller has asked for more jobs to run, and takes out the rest.
             let is_others = match jobs.stopping {
                 Some(Stopping::FireAll) => self.stop != Stop::FireAll,
-                Some(Stopping::Settle(_)) => matches!(self.stop, Stop::Drain(_)),
+                Some(Stopping::Settle(_)) => self.stop != Stop::Settle && jobs.settled_by > 0,
                 _ => false,
             };
             let left = if is_others { UnfiredJobs::new() } else { take_unfired(self.shared, jobs) };
@@ -276,7 +289,12 @@ impl<'a> Ending<'a> {
             return Step::Over;
         }
         let next = if is_driver { jobs.next_look() } else { u64::MAX };
-        if next <= now && !seeded("timer-ends-on-an-old-look") {
+        let by = match jobs.stopping {
+            // Also by a clock that was set back.
+            Some(Stopping::Settle(limit)) => now.max(limit),
+            _ => now,
+        };
+        if next <= by && !seeded("timer-ends-on-an-old-look") {
             // A job has come back to the wheel since.
             return Step::Again;
         }

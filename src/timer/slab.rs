@@ -414,6 +414,16 @@ impl<T> Slab<T> {
         })
     }
 
+    /// All items: ids, deadlines and values.
+    pub fn iter(&self) -> impl Iterator<Item = (TimerId, u64, &T)> {
+        self.chunks.iter().enumerate().flat_map(|(number, chunk)| {
+            chunk.slots.iter().enumerate().filter_map(move |(index, slot)| {
+                let id = TimerId::new(id_of(number, index), slot.generation);
+                Some((id, slot.deadline, slot.value.as_ref()?))
+            })
+        })
+    }
+
     /// Recounts every slot.
     ///
     /// # Errors

@@ -8,6 +8,7 @@
 //! | `reload_vs_expiry` | of a reload that prolongs a life and the expirer exactly one wins | `expirer-ignores-extensions` |
 //! | `read_vs_read` | one of two readers triggers a reload | `every-read-reloads` |
 //! | `reload_vs_make_stale` | what a call makes stale during a reload is stale after it | `stale-spares-reloads` |
+//! | `load_vs_make_all_stale` | what a load brings meanwhile is stale, too, or is not kept | `stale-misses-loads` |
 //! | `reload_vs_idle_read` | a read's idle time outlives the value that was read | `reloads-read-the-end-once` |
 //! | `reload_vs_hooked_read` | the same where a read hook is asked | `gone-is-a-hit` |
 //! | `wait_vs_insert` | who waits for a reload sees a value that is inserted meanwhile | `key-waits-are-not-woken` |
@@ -35,11 +36,12 @@ impl Loader<u8, Value> for Upstream {
     type Error = ();
 
     fn load(&self, _: &u8) -> Result<Loaded<Value>, ()> {
-        unreachable!("no model loads")
+        let before = self.asked.fetch_add(1, Relaxed);
+        Ok(Loaded::new(self.ledger.value(before as u8 + 1)))
     }
 
     fn reload(&self, _: &u8, old: &Value) -> Result<Reloaded<Value>, ()> {
-        assert_eq!(old.number(), 1);
+        assert!(self.prolongs || old.number() == 1);
         self.asked.fetch_add(1, Relaxed);
         if self.prolongs {
             return Ok(Reloaded::not_modified());
@@ -57,6 +59,14 @@ struct World {
 impl World {
     /// The cache, with the entry, at 20 s.
     fn new(prolongs: bool) -> Self {
+        let world = Self::empty(prolongs);
+        world.cache.insert(1, world.ledger.value(1));
+        world.cache.run_pending_tasks();
+        world.ledger.set_seconds(20);
+        world
+    }
+
+    fn empty(prolongs: bool) -> Self {
         let ledger = Ledger::new();
         let asked = Arc::default();
         let upstream = Upstream { ledger, prolongs, asked: Arc::clone(&asked) };
@@ -67,9 +77,6 @@ impl World {
             .executor(|job: cortado::Job| job())
             .try_build_with_loader(upstream, Plain)
             .unwrap();
-        cache.insert(1, ledger.value(1));
-        cache.run_pending_tasks();
-        ledger.set_seconds(20);
         Self { ledger, cache, asked }
     }
 
@@ -171,6 +178,27 @@ fn reload_vs_make_stale() {
         assert!(world.cache.cache().get_entry(&1).is_some());
         assert!(world.asked.load(Relaxed) > had_begun.load(Relaxed), "it is fresh");
         world.settle(1);
+    });
+}
+
+/// The load brings an entry that the walk may not meet.
+#[test]
+fn load_vs_make_all_stale() {
+    model(|| {
+        let world = World::empty(true);
+        let (asked, had_begun) = (Arc::clone(&world.asked), Arc::new(AtomicUsize::new(0)));
+        let told = Arc::clone(&had_begun);
+        let cache = world.cache.cache().clone();
+        race(
+            || assert!(world.cache.get_entry(&1).is_ok_and(|entry| entry.number() == 1)),
+            [Box::new(move || {
+                told.store(asked.load(Relaxed), Relaxed);
+                cache.make_all_stale();
+            })],
+        );
+        assert!(world.cache.get_entry(&1).is_ok());
+        assert!(world.asked.load(Relaxed) > had_begun.load(Relaxed), "it is fresh");
+        finish(world.cache.cache());
     });
 }
 

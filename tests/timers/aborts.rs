@@ -131,6 +131,44 @@ fn a_run_that_outlives_its_timer_is_aborted() {
     assert_eq!((bench.timer.running(), Arc::strong_count(&held)), (0, 1));
 }
 
+/// Aborted while its closure or its first poll runs, before or after the end begins.
+#[test]
+fn an_abort_before_the_first_wait_survives_the_end() {
+    for (aborts_first, stop) in [true, false].iter().flat_map(|&first| {
+        [Stop::Cancel, Stop::Drain(Duration::ZERO), Stop::Settle].map(|stop| (first, stop))
+    }) {
+        must_end(move || {
+            let timer = Timer::new();
+            let (begun, begins) = channel();
+            let (release, wait) = channel::<()>();
+            let job = timer.after(Duration::ZERO, move |_| {
+                begun.send(()).unwrap();
+                let _ = wait.recv();
+                std::future::poll_fn(|context| {
+                    // The waker lives on: only an abort ends it.
+                    std::mem::forget(context.waker().clone());
+                    std::task::Poll::<()>::Pending
+                })
+            });
+            let mut job = Some(job.unwrap());
+            begins.recv().unwrap();
+            let mut abort = || _ = job.take().map(Handle::abort);
+            if aborts_first {
+                abort();
+            }
+            let ending = timer.clone();
+            let end = std::thread::spawn(move || ending.shutdown(stop).len());
+            while timer.after(Duration::from_secs(3600), |_| ()).is_ok() {}
+            abort();
+            drop(release);
+            end.join().unwrap();
+            while timer.running() > 0 {
+                std::thread::yield_now();
+            }
+        });
+    }
+}
+
 /// What the future holds aborts other jobs when it is dropped, and its own.
 #[test]
 fn a_destructor_may_abort() {

@@ -2,11 +2,15 @@
 
 use crate::common::must_end;
 use crate::jobs::{Bench, MS};
-use cortado::Job;
+use crate::tasks::Gate;
 use cortado::timer::{Missed, Rejection, Stop, Timer, TimerError};
+use cortado::{Clock, Job};
 use std::collections::VecDeque;
+use std::future::Future;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -77,19 +81,71 @@ fn a_thread_waits_for_what_runs_and_for_what_is_queued() {
     });
 }
 
-/// An executor that refuses does not keep a job that is due from running.
+/// An executor that refuses does not keep a job that is due from running, however late it refuses,
+/// and however often it has refused before.
 #[test]
 fn an_executor_that_refuses_loses_no_job() {
-    for rejection in [Rejection::Retry(HOUR), Rejection::Discard, Rejection::RunHere] {
-        must_end(move || {
-            let bench = Bench::with(|it| it.executor(drop::<Job>).rejection(rejection));
-            bench.timer.after(MS, bench.note("due")).unwrap().detach();
-            bench.timer.after(2 * MS, bench.note("later")).unwrap().detach();
-            bench.hand.advance(MS);
-            assert_eq!(bench.timer.shutdown(Stop::Settle).len(), 1, "{rejection:?}");
-            assert_eq!(bench.take(), ["due 1 at 1 late 0"], "{rejection:?}");
-        });
+    for rejection in [Rejection::Retry(HOUR), Rejection::RunHere, Rejection::Discard] {
+        for refused_before in [false, true] {
+            must_end(move || {
+                let (clock, hand) = Clock::manual();
+                let (late, runs) = (hand.clone(), Arc::new(AtomicUsize::new(0)));
+                let refuses = move |_: Job| late.advance(2 * MS);
+                let builder = Timer::builder().clock(clock).executor(refuses).rejection(rejection);
+                let (timer, count) = (builder.manual(), Arc::clone(&runs));
+                timer.after(MS, move |_| _ = count.fetch_add(1, SeqCst)).unwrap().detach();
+                timer.after(HOUR, |_| ()).unwrap().detach();
+                hand.advance(MS);
+                if refused_before {
+                    timer.poll(&mut 1);
+                }
+                // One that has left out its only run is over.
+                let is_over = refused_before && rejection == Rejection::Discard;
+                assert_eq!(timer.shutdown(Stop::Settle).len(), 1, "{rejection:?}");
+                assert_eq!(runs.load(SeqCst), usize::from(!is_over), "{rejection:?}");
+            });
+        }
     }
+}
+
+/// Many jobs are due when the clock is set back.
+#[test]
+fn a_clock_that_goes_back_loses_no_job() {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let now = Arc::new(AtomicUsize::new(100));
+    let reading = Arc::clone(&now);
+    let clock = Clock::custom(move || MS * reading.load(SeqCst) as u32);
+    let timer = Timer::builder().clock(clock).manual();
+    for _ in 0..200 {
+        let (count, now) = (Arc::clone(&runs), Arc::clone(&now));
+        let job = timer.after(MS, move |_| {
+            count.fetch_add(1, SeqCst);
+            now.store(50, SeqCst);
+        });
+        job.unwrap().detach();
+    }
+    now.store(101, SeqCst);
+    assert!(timer.shutdown(Stop::Settle).is_empty());
+    assert_eq!(runs.load(SeqCst), 200);
+}
+
+/// Where nobody waits until the timer has settled, a drain takes the rest at its limit.
+#[test]
+fn a_drain_after_a_settling_that_nobody_awaits_returns_the_rest() {
+    let (bench, gate) = (Bench::new(), Gate::default());
+    let waits = gate.clone();
+    bench.timer.after(MS, move |_| async move { waits.pass().await }).unwrap().detach();
+    let later = bench.timer.after(HOUR, |_| ()).unwrap().detach();
+    bench.step(1);
+    let mut settles = Box::pin(bench.timer.shutdown_async(Stop::Settle));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(settles.as_mut().poll(&mut context).is_pending());
+    drop(settles);
+    let rest = bench.timer.shutdown(Stop::Drain(Duration::ZERO));
+    assert_eq!(rest.iter().map(|job| job.id).collect::<Vec<_>>(), [later]);
+    gate.open();
+    bench.step(0);
+    assert_eq!(bench.timer.running(), 0);
 }
 
 /// Of two calls the stricter one counts, whichever comes first.

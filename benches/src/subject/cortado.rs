@@ -3,7 +3,7 @@
 use super::{Lookup, Plan, READS_PER_GUARD, Reader, Subject};
 use crate::key::Key;
 use crate::value::{HOUR, Value};
-use ::cortado::{Builder, Cache, Expiry, Loaded, expire};
+use ::cortado::{Builder, Cache, ClockTime, Expiry, Loaded, expire};
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
@@ -180,9 +180,15 @@ impl<K: Key, V: Value, S: Setup> Subject<K, V> for Cortado<K, V, S> {
     }
 }
 
+/// Before all that a cache which is made now will hold, by its coarse clock, too.
+pub fn a_second_ago() -> Instant {
+    Instant::now() - Duration::from_secs(1)
+}
+
 /// How entries are read, if not by `get`.
 pub trait Way: Send + Sync {
-    fn look_up<K: Key, V: Value>(cache: &Cache<K, V>, key: &K) -> bool;
+    /// `earlier` is a time before anything was written.
+    fn look_up<K: Key, V: Value>(cache: &Cache<K, V>, key: &K, earlier: ClockTime) -> bool;
 }
 
 /// By loads, whose loader has no value.
@@ -190,7 +196,7 @@ pub struct Load;
 
 impl Way for Load {
     #[inline]
-    fn look_up<K: Key, V: Value>(cache: &Cache<K, V>, key: &K) -> bool {
+    fn look_up<K: Key, V: Value>(cache: &Cache<K, V>, key: &K, _: ClockTime) -> bool {
         cache.optionally_get_with_by_ref(key, || None).inspect(Value::look).is_some()
     }
 }
@@ -200,21 +206,32 @@ pub struct Handle;
 
 impl Way for Handle {
     #[inline]
-    fn look_up<K: Key, V: Value>(cache: &Cache<K, V>, key: &K) -> bool {
+    fn look_up<K: Key, V: Value>(cache: &Cache<K, V>, key: &K, _: ClockTime) -> bool {
         cache.get_entry(key).inspect(|entry| entry.look()).is_some()
+    }
+}
+
+/// By a condition on the time of writing, as for groups of entries that are invalidated at once.
+pub struct If;
+
+impl Way for If {
+    #[inline]
+    fn look_up<K: Key, V: Value>(cache: &Cache<K, V>, key: &K, earlier: ClockTime) -> bool {
+        cache.get_if(key, |_, read| read.written > earlier).inspect(Value::look).is_some()
     }
 }
 
 /// cortado, read in another way.
 pub struct CortadoBy<K, V, W> {
     cortado: Cortado<K, V>,
+    earlier: ClockTime,
     way: PhantomData<W>,
 }
 
 impl<K: Key, V: Value, W: Way> Lookup<K> for CortadoBy<K, V, W> {
     #[inline]
     fn look_up(&self, key: &K) -> bool {
-        W::look_up(&self.cortado.cache, key)
+        W::look_up(&self.cortado.cache, key, self.earlier)
     }
 }
 
@@ -225,7 +242,9 @@ impl<K: Key, V: Value, W: Way> Subject<K, V> for CortadoBy<K, V, W> {
         Self: 'a;
 
     fn new(plan: Plan) -> Self {
-        Self { cortado: Cortado::new(plan), way: PhantomData }
+        let cortado = Cortado::<K, V>::new(plan);
+        let earlier = cortado.cache.clock_time(a_second_ago());
+        Self { cortado, earlier, way: PhantomData }
     }
 
     fn reader(&self) -> Self::Reader<'_> {

@@ -17,7 +17,7 @@ pub use cortado::{Cortado, CortadoBy, CortadoPin};
 pub use eight::CortadoEight;
 pub use floors::{Papaya, Shards};
 pub use moka::{MiniMoka, Moka, MokaExpiry};
-pub use tasks::{CortadoFuture, MokaFuture};
+pub use tasks::{CortadoFuture, CortadoFutureIf, MokaFuture};
 pub use timed::{LightCache, Pingora, Stretto};
 
 use crate::key::Key;
@@ -104,8 +104,10 @@ pub enum Rival {
     CortadoStats,
     CortadoLoad,
     CortadoHandle,
+    CortadoIf,
     CortadoEight,
     CortadoFuture,
+    CortadoFutureIf,
     MokaExpiry,
     MokaFuture,
     Moka,
@@ -160,8 +162,10 @@ impl Rival {
                 | Self::CortadoStats
                 | Self::CortadoLoad
                 | Self::CortadoHandle
+                | Self::CortadoIf
                 | Self::CortadoEight
                 | Self::CortadoFuture
+                | Self::CortadoFutureIf
                 | Self::MokaFuture
         )
     }
@@ -209,12 +213,23 @@ impl Rival {
             Self::CortadoHandle => {
                 Card { idle: true, ..timed("cortado", "expiry policy; `get_entry`") }
             }
+            Self::CortadoIf => Card {
+                idle: true,
+                ..timed(
+                    "cortado",
+                    "expiry policy; `get_if` with a condition on the time of writing",
+                )
+            },
             Self::CortadoEight => {
                 timed("cortado", "expiry policy; eight caches side by side, chosen by hash")
             }
             Self::CortadoFuture => Card {
                 idle: true,
                 ..timed("cortado", "the cache for tasks; expiry policy; futures polled in place")
+            },
+            Self::CortadoFutureIf => Card {
+                idle: true,
+                ..timed("cortado", "the cache for tasks; expiry policy; `get_if`, as above")
             },
             Self::MokaExpiry => timed("moka", "sync, expiry policy"),
             Self::MokaFuture => Card {
@@ -264,8 +279,10 @@ impl Rival {
             Self::CortadoStats => driver.drive::<Cortado<K, V, cortado::Counted>>(),
             Self::CortadoLoad => driver.drive::<CortadoBy<K, V, cortado::Load>>(),
             Self::CortadoHandle => driver.drive::<CortadoBy<K, V, cortado::Handle>>(),
+            Self::CortadoIf => driver.drive::<CortadoBy<K, V, cortado::If>>(),
             Self::CortadoEight => driver.drive::<CortadoEight<K, V>>(),
             Self::CortadoFuture => driver.drive::<CortadoFuture<K, V>>(),
+            Self::CortadoFutureIf => driver.drive::<CortadoFutureIf<K, V>>(),
             Self::MokaExpiry => driver.drive::<MokaExpiry<K, V>>(),
             Self::MokaFuture => driver.drive::<MokaFuture<K, V>>(),
             Self::Moka => driver.drive::<Moka<K, V>>(),

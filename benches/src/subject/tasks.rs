@@ -1,11 +1,12 @@
 //! The caches for tasks, cortado's and moka's. The futures are polled in place: there is no runtime
 //! whose cost would be measured too.
 
-use super::cortado::Documented;
+use super::cortado::{Documented, a_second_ago};
 use super::moka::Lifetimes;
 use super::{Lookup, Plan, Subject};
 use crate::key::Key;
 use crate::value::Value;
+use ::cortado::ClockTime;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
@@ -67,4 +68,42 @@ macro_rules! subject {
 }
 
 subject!(CortadoFuture, ::cortado::future::Cache, Documented);
+/// cortado's cache for tasks, read by a condition on the time of writing.
+pub struct CortadoFutureIf<K, V> {
+    tasks: CortadoFuture<K, V>,
+    earlier: ClockTime,
+}
+
+impl<K: Key, V: Value> Lookup<K> for CortadoFutureIf<K, V> {
+    #[inline]
+    fn look_up(&self, key: &K) -> bool {
+        let earlier = self.earlier;
+        let read = self.tasks.0.get_if(key, |_, read| read.written > earlier);
+        now(read).inspect(Value::look).is_some()
+    }
+}
+
+impl<K: Key, V: Value> Subject<K, V> for CortadoFutureIf<K, V> {
+    type Reader<'a> = &'a Self;
+
+    fn new(plan: Plan) -> Self {
+        let tasks = CortadoFuture::<K, V>::new(plan);
+        let earlier = tasks.0.sync().clock_time(a_second_ago());
+        Self { tasks, earlier }
+    }
+
+    fn reader(&self) -> Self::Reader<'_> {
+        self
+    }
+
+    #[inline]
+    fn insert(&self, key: K, value: V) {
+        self.tasks.insert(key, value);
+    }
+
+    fn settle(&self) {
+        self.tasks.settle();
+    }
+}
+
 subject!(MokaFuture, ::moka::future::Cache, Lifetimes);

@@ -144,8 +144,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         };
         let holds = {
             let node = entry.node();
-            let _mark = self.core.mark_callback(node.meta(), node.id());
+            // The mark covers the condition alone: the clock may use the cache as it likes.
             let times = ReadTimes::new(self.core.ticker.coarse(), node.meta().created());
+            let _mark = self.core.mark_callback(node.meta(), node.id());
             condition(node.value(), times)
         };
         if holds {

@@ -125,8 +125,11 @@ impl<K: Hash + Eq + Clone, V, S: BuildHasher> Engine<K, V, S> {
             Ok(reloaded) => reloaded,
             Err(reason) => {
                 let shared = reason.clone();
+                // A failure from before a change says nothing of the next reload.
+                let is_overtaken = flight.is_overtaken(self.core.hot.generation());
                 flight.land_with(|| shared.map(LoadOutcome::NoValue));
-                return (Ended::Failed(reason), None);
+                let ended = if is_overtaken { Ended::Overtaken } else { Ended::Failed(reason) };
+                return (ended, None);
             }
         };
         match outcome {

@@ -57,8 +57,12 @@ impl<K: Eq, V, S> Engine<K, V, S> {
         if self.reloads.is_none() {
             return;
         }
-        // First those of keys without an entry.
-        self.core.flights.overtake_loads();
+        // One that loads a key without an entry may be about to bring it, which no walk would meet.
+        let loads = if seeded("stale-misses-loads") { vec![] } else { self.core.flights.loads() };
+        for flight in loads {
+            let node = self.pool.handle_ref(flight.key_node());
+            self.make_key_stale(node.meta().hash(), node.key());
+        }
         for node in self.all_keys() {
             self.make_key_stale(node.meta().hash(), node.key());
         }
