@@ -1,7 +1,6 @@
 //! The place of one key: loads and computations that return handles.
 
 use super::Cache;
-use super::load::loaded;
 use crate::compute::{CompResult, Op};
 use crate::entry::Entry;
 use crate::key_source::{KeySource, OwnedKey};
@@ -57,20 +56,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher, Src: KeySource<K>> KeyEntry<'_, K, V, S, Src> {
-    fn load<R: LoaderResult<V>>(
-        self,
-        loader: impl FnOnce() -> R,
-    ) -> Result<Entry<K, V>, R::Reason> {
-        self.cache.engine().load(self.key, |_| loader(), None)
-    }
-
-    fn compute<E>(
-        self,
-        decide: impl FnOnce(Option<Entry<K, V>>) -> Result<Op<V>, E>,
-    ) -> Result<CompResult<K, V>, E> {
-        self.cache.engine().compute(self.key.into_key(), decide)
-    }
-
     /// Returns a handle on the key's entry; if the key has none, inserts `default`.
     ///
     /// A stale value is returned, and `default` does not replace it. Otherwise like
@@ -82,7 +67,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, Src: KeySource<K>> KeyEntry<'_, K, V, S, S
     /// assert_eq!(*cache.entry("k").or_insert(2), 1);
     /// ```
     pub fn or_insert(self, default: V) -> Entry<K, V> {
-        Loaded::<V>::shared(self.load(loaded(|| default)))
+        self.or_load_with(|| Loaded::new(default))
     }
 
     /// Returns a handle on the key's entry; if the key has none, inserts `default` with a lifetime
@@ -102,7 +87,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, Src: KeySource<K>> KeyEntry<'_, K, V, S, S
     /// assert!(is_first("a") && !is_first("a"));
     /// ```
     pub fn or_insert_with_ttl(self, default: V, ttl: Duration) -> Entry<K, V> {
-        Loaded::<V>::shared(self.load(|| Loaded::with_ttl(default, ttl)))
+        self.or_load_with(|| Loaded::with_ttl(default, ttl))
     }
 
     /// Returns a handle on the key's entry; if the key has none, inserts the type's default.
@@ -118,7 +103,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, Src: KeySource<K>> KeyEntry<'_, K, V, S, S
     where
         V: Default,
     {
-        Loaded::<V>::shared(self.load(loaded(V::default)))
+        self.or_load_with(|| Loaded::new(V::default()))
     }
 
     /// Returns a handle on the key's entry; if the key has none, `init` makes the value.
@@ -134,7 +119,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, Src: KeySource<K>> KeyEntry<'_, K, V, S, S
     /// assert_eq!(*second, 1);
     /// ```
     pub fn or_insert_with(self, init: impl FnOnce() -> V) -> Entry<K, V> {
-        Loaded::<V>::shared(self.load(loaded(init)))
+        self.or_load_with(|| Loaded::new(init()))
     }
 
     /// Returns a handle on the key's entry; if the key has none, or one for which `replace_if`
@@ -179,7 +164,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, Src: KeySource<K>> KeyEntry<'_, K, V, S, S
         self,
         init: impl FnOnce() -> Option<V>,
     ) -> Option<Entry<K, V>> {
-        Option::<Loaded<V>>::shared(self.load(|| init().map(Loaded::new)))
+        self.or_load_with(|| init().map(Loaded::new))
     }
 
     /// Returns a handle on the key's entry; if the key has none, `init` makes the value or
@@ -201,7 +186,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, Src: KeySource<K>> KeyEntry<'_, K, V, S, S
         F: FnOnce() -> Result<V, E>,
         E: Send + Sync + 'static,
     {
-        self.load(|| init().map(Loaded::new))
+        self.or_load_with(|| init().map(Loaded::new))
     }
 
     /// Returns a handle on the key's entry; if the key has none, `loader` makes the value and
@@ -222,7 +207,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, Src: KeySource<K>> KeyEntry<'_, K, V, S, S
         self,
         loader: impl FnOnce() -> R,
     ) -> R::Shared<Entry<K, V>> {
-        R::shared(self.load(loader))
+        R::shared(self.cache.engine().load(self.key, |_| loader(), None))
     }
 
     /// Looks at the key's living entry, decides, and does what was decided, atomically.
@@ -262,7 +247,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, Src: KeySource<K>> KeyEntry<'_, K, V, S, S
     where
         F: FnOnce(Option<Entry<K, V>>) -> Op<V>,
     {
-        let Ok(result) = self.compute(|entry| Ok::<_, Infallible>(compute(entry)));
+        let Ok(result) = self.and_try_compute_with(|entry| Ok::<_, Infallible>(compute(entry)));
         result
     }
 
@@ -291,7 +276,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, Src: KeySource<K>> KeyEntry<'_, K, V, S, S
     where
         F: FnOnce(Option<Entry<K, V>>) -> Result<Op<V>, E>,
     {
-        self.compute(compute)
+        self.cache.engine().compute(self.key.into_key(), compute)
     }
 
     /// Inserts the value that `compute` makes from the key's living entry, and returns a handle

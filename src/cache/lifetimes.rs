@@ -119,10 +119,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Makes the key's living entry stale, so that its next read triggers a reload. Returns whether
     /// there is a living entry.
     ///
-    /// It is no read of the entry, and starts no reload. A load or a reload of the key that is
-    /// under way is overtaken: its callers get its value, and the cache does not keep it. So no
-    /// value from before this call is fresh after it, except for keys that a bulk load brings
-    /// although nobody has asked for them. A retry delay after a failed reload ends.
+    /// It is no read of the entry, and starts no reload. A load of the key that is under way is
+    /// overtaken: its callers get its value, and the cache does not keep it. So is a reload: who
+    /// waits for it gets the old value. So no value from before this call is fresh after it, except
+    /// for keys that a bulk load brings although nobody has asked for them. A retry delay after
+    /// a failed reload ends.
     ///
     /// A cache without a stored loader ([`LoadingCache`](crate::LoadingCache)) has no stale
     /// entries: there it changes nothing.

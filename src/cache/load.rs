@@ -206,8 +206,3 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher> Cache<K, V, S> {
         self.load_by_ref(key, || init().map(Loaded::new))
     }
 }
-
-/// The value of a loader that says nothing of its lifetime.
-pub(super) fn loaded<V>(init: impl FnOnce() -> V) -> impl FnOnce() -> Loaded<V> {
-    move || Loaded::new(init())
-}

@@ -61,7 +61,8 @@ where
     /// once.
     ///
     /// # Errors
-    /// The loader's error in a load. A failed reload is none.
+    /// The loader's error in a load. A failed reload is none: the old value is returned then, and
+    /// also if [`make_stale`](Cache::make_stale) overtakes the reload.
     ///
     /// # Panics
     /// If the loader panics in a load, or asks for the very key that it loads.
@@ -130,7 +131,8 @@ where
     /// Loads a key that a read has just found without a value.
     fn load_uncounted(&self, key: K) -> Result<Entry<K, V>, Arc<E>> {
         let wanted = key.clone();
-        self.cache.engine().load_after_miss(key, || self.loader.load(&wanted))
+        let load = || self.loader.load(&wanted);
+        self.cache.engine().load_after_miss(key, load, None).expect("there is no deadline")
     }
 
     /// Returns clones of the keys' values, in the order of the keys; the values that are missing
@@ -207,7 +209,8 @@ where
     /// would wait for itself.
     ///
     /// # Errors
-    /// The loader's error in a load. A failed reload is none.
+    /// The loader's error in a load. A failed reload is none: the old value is returned then, and
+    /// also if [`make_stale`](Cache::make_stale) overtakes the reload.
     ///
     /// # Panics
     /// As [`get`](Self::get).
@@ -296,7 +299,7 @@ where
         }
         let wanted = key.to_key();
         let load = || self.loader.load(&wanted);
-        match engine.load_after_miss_until(wanted.clone(), load, hard) {
+        match engine.load_after_miss(wanted.clone(), load, hard) {
             Some(Ok(entry)) => Ok(entry.into_value()),
             Some(Err(error)) => Err(LoadError::Failed(error)),
             None => Err(LoadError::TimedOut),

@@ -53,7 +53,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// *Callbacks*: `accept` runs on this thread, with no lock held, on the terms of a view
     /// ([`pin`](Self::pin)), as the clone of the value does: while it runs, no cache of the process
     /// releases the memory of what leaves it. It may use the cache, and may write the key, since
-    /// the read only returns. It runs again if the entry changes while the read prolongs its life.
+    /// the read only returns. It runs again if the entry changes while the read prolongs its life;
+    /// after 16 such changes the read is a miss.
     ///
     /// # Panics
     /// A panic of `accept` reaches the caller; nothing is counted.
@@ -130,7 +131,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// ```
     pub fn peek<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> Option<Entry<K, V>> {
         let guard = crate::epoch::pin();
-        self.engine().peek(&guard, key).map(|node| self.engine().entry_of(node))
+        let engine = self.engine();
+        engine.peek_at(&guard, engine.hash(key), key).map(|node| engine.entry_of(node))
     }
 
     /// Returns whether the key has a living entry. Like [`peek`](Self::peek), it leaves no trace.
@@ -142,7 +144,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// ```
     pub fn contains_key<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> bool {
         let guard = crate::epoch::pin();
-        self.engine().peek(&guard, key).is_some()
+        self.engine().peek_at(&guard, self.engine().hash(key), key).is_some()
     }
 
     /// Returns a view whose lookups return references and clone nothing.

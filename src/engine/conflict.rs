@@ -46,16 +46,6 @@ impl<K, V, S> Engine<K, V, S> {
         (version, flight)
     }
 
-    /// Before a write of the key: waits for a computation of it, overtakes a load of it. The caller
-    /// must hold no epoch guard, because it may wait next.
-    pub fn clearance_for_write<Q: Equivalent<K> + ?Sized>(
-        &self,
-        hash: Hash32,
-        key: &Q,
-    ) -> Step<Clearance<'static>> {
-        self.clearance((hash, key), |_| true)
-    }
-
     /// Waits for a computation of the key. Overtakes another flight of it if `overtakes` says so,
     /// else leaves it alone. The caller must hold no epoch guard.
     pub fn clearance<Q: Equivalent<K> + ?Sized>(

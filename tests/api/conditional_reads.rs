@@ -127,6 +127,21 @@ fn a_condition_of_a_read_may_write_the_key() {
     });
 }
 
+/// Where reads prolong lives, each write of the key makes the read look again.
+#[test]
+fn a_condition_that_writes_the_key_each_time_comes_to_an_end() {
+    let idle = tested(|builder| builder.time_to_idle(60 * SECOND).record_stats(true));
+    idle.insert(1, 0);
+    let mut asked = 0;
+    let found = idle.get_if(&1, |value, _| {
+        asked += 1;
+        idle.insert(1, value + 1);
+        true
+    });
+    assert_eq!((found, asked, idle.stats().misses), (None, 16, 1));
+    assert_eq!(idle.get(&1), Some(16));
+}
+
 #[test]
 fn a_load_with_a_condition_replaces_what_it_refuses() {
     let cache = tested(|builder| builder.record_stats(true));

@@ -221,7 +221,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
                 continue;
             }
             let mut replaces = Replaces::none();
-            match self.begin_load_of::<Absent>(own.token(), draft, joined, &mut replaces) {
+            match self.begin_load::<Absent>(own.token(), draft, joined, &mut replaces) {
                 Ok(Begun::Ended(loaded)) => *slot = Wanted::Known(loaded.ok()),
                 Ok(Begun::Leading(flight, _)) => {
                     looks_at_all = true;

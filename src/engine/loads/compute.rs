@@ -2,14 +2,14 @@
 
 use crate::compute::{CompResult, Op};
 use crate::engine::Engine;
-use crate::engine::flights::{FlightGuard, OnLoad};
-use crate::engine::step::{Step, block_on};
+use crate::engine::flights::OnLoad;
+use crate::engine::step::block_on;
 use crate::engine::write::{Basis, Readings};
 use crate::entry::{Entry, Key};
 use crate::hash::Hash32;
 use crate::loaded::Loaded;
 use crate::node::Generation;
-use crate::pool::{Draft, RawHandle};
+use crate::pool::Draft;
 use std::hash::{BuildHasher, Hash};
 
 /// What a computation has found.
@@ -40,7 +40,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         let hash = self.hash(&key);
         self.check_key(hash, &key);
         let draft = self.pool.draft(hash, key);
-        let flight = block_on(|| self.begin_compute((hash, draft.key()), &|| draft.share()));
+        let flight = block_on(|| {
+            self.acquire_key((hash, draft.key()), &|| draft.share(), OnLoad::WaitUnlessReload)
+        });
         // Dropped after the flight, also when user code panics: these may be the last counts on the
         // old entry, whose destructors may use the key.
         let (mut looked, mut asked);
@@ -62,15 +64,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         self.core.after_computation();
         self.after_write();
         result
-    }
-
-    /// The first step: takes the key. `share` gives a count on a node with it.
-    pub fn begin_compute(
-        &self,
-        key: (Hash32, &K),
-        share: &dyn Fn() -> RawHandle,
-    ) -> Step<FlightGuard> {
-        self.acquire_key(key, share, OnLoad::WaitUnlessReload)
     }
 
     /// The key's living entry, which no other write changes as long as the caller's flight is on

@@ -109,7 +109,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         if replaces.has_condition() {
             judged = self.peek_entry(self.hash(key), key);
             if judged.as_ref().is_some_and(|entry| self.is_replaced(entry, replaces)) {
-                self.count_miss();
+                self.count(false);
                 if self.core.is_maintenance_due(self.core.ticker.coarse()) {
                     self.after_read();
                 }
@@ -125,21 +125,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
             .filter(|entry| judged == Some(entry.node().id()) || !self.is_replaced(entry, replaces))
     }
 
-    /// [`load`](Self::load) for a caller that has just found the key without an entry.
+    /// [`load`](Self::load) for a caller that has just found the key without an entry. Waits for
+    /// another call's load no longer than until `deadline`, and returns `None` then.
     ///
     /// # Errors
     /// As [`load`](Self::load).
     pub fn load_after_miss<R: LoaderResult<V>>(
-        &self,
-        key: K,
-        init: impl FnOnce() -> R,
-    ) -> Result<Entry<K, V>, R::Reason> {
-        self.load_after_miss_until(key, init, None).expect("there is no deadline")
-    }
-
-    /// [`load_after_miss`](Self::load_after_miss) that waits for another call's load no longer than
-    /// until `deadline`, and returns `None` then.
-    pub fn load_after_miss_until<R: LoaderResult<V>>(
         &self,
         key: K,
         init: impl FnOnce() -> R,
@@ -166,7 +157,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         replaces: &mut Replaces<'_, K, V>,
     ) -> Option<Result<Entry<K, V>, N>> {
         let (draft, mut joined) = (self.draft_for_load(key), None);
-        let begin = || self.begin_load::<N>(&draft, &mut joined, replaces);
+        let begin = || self.begin_load::<N>(None, &draft, &mut joined, replaces);
         Some(match block_until(deadline, begin)? {
             Begun::Ended(loaded) => loaded,
             Begun::Leading(flight, _) => self.finish_load(flight, draft, init, replaces),
@@ -181,19 +172,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     }
 
     /// The first steps: waits for a load or computation of the key, or registers this call's load.
-    /// `joined` carries the awaited flight to the next step.
+    /// `joined` carries the awaited flight to the next step. A call that may have begun other loads
+    /// has the token of the first.
     pub fn begin_load<N: Reason>(
-        &self,
-        draft: &OwnedDraft<K, V>,
-        joined: &mut Option<Arc<Flight>>,
-        replaces: &mut Replaces<'_, K, V>,
-    ) -> Step<Begun<K, V, N>> {
-        self.begin_load_of(None, draft, joined, replaces)
-    }
-
-    /// [`begin_load`](Self::begin_load) of a call that may have begun others: then with the token
-    /// of the first.
-    pub fn begin_load_of<N: Reason>(
         &self,
         call: Option<FlightToken>,
         draft: &OwnedDraft<K, V>,

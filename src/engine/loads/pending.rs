@@ -46,7 +46,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         // Back-pressure comes before the load: its end may be in a task.
         self.after_write();
         let (draft, mut joined) = (self.draft_for_load(key.to_key()), None);
-        let begun = block_on(|| self.begin_load(&draft, &mut joined, &mut replaces));
+        let begun = block_on(|| self.begin_load(None, &draft, &mut joined, &mut replaces));
         self.lead(begun, draft)
     }
 

@@ -2,10 +2,14 @@
 
 use super::lookup::NodeRef;
 use super::slow::Lookup;
-use crate::clock::{ReadTimes, Timestamp};
+use crate::clock::ReadTimes;
 use crate::engine::Engine;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
+
+/// How often a read asks its condition, since the entry may change while the read prolongs its
+/// life. There is a limit, since the condition may write the key itself, each time.
+const MOST_QUESTIONS: u32 = 16;
 
 impl<K, V: Clone, S: BuildHasher> Engine<K, V, S> {
     /// [`read_clone`](Self::read_clone) of an entry for which `accept` holds. Any other one is a
@@ -19,20 +23,20 @@ impl<K, V: Clone, S: BuildHasher> Engine<K, V, S> {
         let hash = self.hash_ahead(key);
         let guard = crate::epoch::pin();
         let coarse = self.core.ticker.coarse();
+        let mut questions = 0;
         let mut accepts = |node: NodeRef<'_, K, V>, now| {
-            accept(node.value(), ReadTimes::new(now, node.meta().created()))
+            questions += 1;
+            questions <= MOST_QUESTIONS
+                && accept(node.value(), ReadTimes::new(now, node.meta().created()))
         };
         let found = self.find(&guard, hash, key);
-        let plain =
-            found.filter(|node| self.is_recorded(*node) && self.is_any_plain(*node, coarse));
+        // Perhaps but for being counted and looking at the soft deadline.
+        let is_plain = |node| self.is_plain(node, coarse) || self.is_otherwise_plain(node, coarse);
+        let plain = found.filter(|node| self.is_recorded(*node) && is_plain(*node));
         let Lookup { node, due } = match plain {
             Some(node) => {
                 let node = accepts(node, coarse).then_some(node);
-                if node.is_some() {
-                    self.count_hit()
-                } else {
-                    self.count_miss()
-                }
+                self.count(node.is_some());
                 Lookup { node, due: self.core.is_maintenance_due(coarse) }
             }
             None => self.retry_read((&guard, hash, key), found, coarse, accepts),
@@ -43,19 +47,5 @@ impl<K, V: Clone, S: BuildHasher> Engine<K, V, S> {
             self.after_read();
         }
         value
-    }
-}
-
-impl<K, V, S> Engine<K, V, S> {
-    /// Whether a hit is plain, but perhaps for being counted and looking at the soft deadline.
-    #[inline(always)]
-    fn is_any_plain(&self, node: NodeRef<'_, K, V>, coarse: Timestamp) -> bool {
-        self.is_plain(node, coarse) || self.is_otherwise_plain(node, coarse)
-    }
-
-    pub fn count_miss(&self) {
-        if let Some(recorder) = &self.core.recorder {
-            recorder.miss();
-        }
     }
 }

@@ -34,7 +34,7 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
                 Lookup { node: Some(node), due: self.core.is_maintenance_due(coarse) }
             }
             Some(node) if self.is_otherwise_plain(node, coarse) && self.is_recorded(node) => {
-                self.count_hit();
+                self.count(true);
                 Lookup { node: Some(node), due: self.core.is_maintenance_due(coarse) }
             }
             found => self.retry_read((guard, hash, key), found, coarse, |_, _| true),
@@ -90,7 +90,7 @@ impl<K, V, S> Engine<K, V, S> {
                 return (Some(node.value()), self.core.is_maintenance_due(coarse));
             }
             Some(node) if self.is_otherwise_plain(node, coarse) && self.is_recorded(node) => {
-                self.count_hit();
+                self.count(true);
                 return (Some(node.value()), self.core.is_maintenance_due(coarse));
             }
             found => self.retry_read((guard, hash, key), found, coarse, |_, _| true),
@@ -118,9 +118,9 @@ impl<K, V, S> Engine<K, V, S> {
     }
 
     #[inline(always)]
-    pub(super) fn count_hit(&self) {
+    pub fn count(&self, is_hit: bool) {
         if let Some(recorder) = &self.core.recorder {
-            recorder.hit();
+            if is_hit { recorder.hit() } else { recorder.miss() }
         }
     }
 

@@ -13,7 +13,6 @@ use crate::node::{GONE, remaining};
 use crate::pool::{HardDeadline, RefreshMark};
 use crate::primitives::seeded;
 use equivalent::Equivalent;
-use std::hash::{BuildHasher, Hash};
 use std::time::Duration;
 
 /// What a lookup found, and whether maintenance is due.
@@ -26,19 +25,8 @@ pub struct Lookup<'g, K, V> {
 /// told it. There is a limit, since the hook may change the lifetime itself, each time.
 const MOST_QUESTIONS: u32 = 16;
 
-impl<K, V, S: BuildHasher> Engine<K, V, S> {
-    /// A read without side effects.
-    pub fn peek<'g, Q: Equivalent<K> + Hash + ?Sized>(
-        &'g self,
-        guard: &'g Guard,
-        key: &Q,
-    ) -> Option<NodeRef<'g, K, V>> {
-        self.peek_at(guard, self.hash(key), key)
-    }
-}
-
 impl<K, V, S> Engine<K, V, S> {
-    /// [`peek`](Self::peek) for a caller that has the hash.
+    /// A read without side effects.
     pub fn peek_at<'g, Q: Equivalent<K> + ?Sized>(
         &'g self,
         guard: &'g Guard,

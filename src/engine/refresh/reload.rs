@@ -39,8 +39,11 @@ impl<K: Hash + Eq + Clone, V, S: BuildHasher> Engine<K, V, S> {
             let answer = {
                 let _mark = flight.mark_poll();
                 let loader = self.reloads.as_ref().and_then(|reloads| reloads.loader.as_ref());
-                let reloaded = loader.map(|loader| loader(node.key(), node.value()));
-                reloaded.unwrap_or(Err(NoValue::Absent)).map_err(Some)
+                let reload = || loader.map(|loader| loader(node.key(), node.value()));
+                match catch_user_panic(reload) {
+                    Some(reloaded) => reloaded.unwrap_or(Err(NoValue::Absent)).map_err(Some),
+                    None => Err(None),
+                }
             };
             timer.stop(&answer);
             reloading.give_place_back();

@@ -143,7 +143,7 @@ where
                     place.give_back();
                     loaded
                 };
-                drop(engine.load_after_miss_until(key.clone(), load, now));
+                drop(engine.load_after_miss(key.clone(), load, now));
             }
             drop(place);
         }));
@@ -166,7 +166,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         let reloads = self.reloads.as_ref()?;
         let Failed { reason, at, times } = {
             let guard = crate::epoch::pin();
-            reloads.failures.of(self.peek(&guard, key)?.id())?
+            reloads.failures.of(self.peek_at(&guard, self.hash(key), key)?.id())?
         };
         let error = reason.as_ref().and_then(<Arc<E> as Reason>::adopt);
         Some(ReloadFailure { error, at: self.core.ticker.instant_of(at), in_a_row: times })

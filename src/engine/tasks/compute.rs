@@ -4,6 +4,7 @@ use super::drive::{as_task, drive};
 use super::exchange::{Exchange, Parts};
 use crate::compute::{CompResult, Op};
 use crate::engine::Engine;
+use crate::engine::flights::OnLoad;
 use crate::entry::Entry;
 use crate::primitives::seeded;
 use std::future::{Future, poll_fn};
@@ -71,7 +72,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         let draft = self.pool.draft(hash, key).detach();
         let flight = drive(|| {
             let share = || draft.share();
-            self.begin_compute((hash, draft.key()), &share)
+            self.acquire_key((hash, draft.key()), &share, OnLoad::WaitUnlessReload)
         })
         .await;
         {

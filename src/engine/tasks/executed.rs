@@ -118,7 +118,7 @@ where
         let wait = self.reloads.as_ref()?.waits.on(hash);
         loop {
             let brought = pin!(wait.until(|| self.peek_entry(hash, key)));
-            let begun = self.begin_load::<Arc<E>>(&draft, &mut joined, &mut Replaces::none());
+            let begun = self.begin_load::<Arc<E>>(None, &draft, &mut joined, &mut Replaces::none());
             let begun = begun.map(|begun| self.look_again(begun, &draft, &mut Replaces::none()));
             match begun {
                 Ok(Begun::Ended(loaded)) => return Some(loaded),
@@ -152,7 +152,7 @@ where
             return false;
         };
         let draft = self.draft_for_load(key.to_key());
-        let begun = self.begin_load::<Arc<E>>(&draft, &mut None, &mut Replaces::none());
+        let begun = self.begin_load::<Arc<E>>(None, &draft, &mut None, &mut Replaces::none());
         let begun = begun.map(|begun| self.look_again(begun, &draft, &mut Replaces::none()));
         let Ok(Begun::Leading(flight, _)) = begun else { return false };
         drop(self.begin_load_task((flight, draft, Some(place)), loader));

@@ -163,7 +163,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         replaces: &mut OwnedReplaces<K, V, impl FnMut(&V, ReadTimes) -> bool>,
     ) -> (OwnedDraft<K, V>, Begun<K, V, N>) {
         let (draft, mut joined) = (self.draft_for_load(key), None);
-        let begin = || replaces.lend(|replaces| self.begin_load(&draft, &mut joined, replaces));
+        let begin =
+            || replaces.lend(|replaces| self.begin_load(None, &draft, &mut joined, replaces));
         let begun = drive(begin).await;
         (draft, begun)
     }

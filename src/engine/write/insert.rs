@@ -205,7 +205,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
             match attempt.obstacle {
                 Obstacle::EntryChanged => return self.step_insert_owning(insert),
                 Obstacle::Flight => {
-                    attempt.clearance = self.clearance_for_write(node.meta().hash(), node.key())?;
+                    attempt.clearance =
+                        self.clearance((node.meta().hash(), node.key()), |_| true)?;
                     // The life begins after the wait, so the hooks are asked about that instant.
                     if attempt.answered.basis.is_some() {
                         // That step may have to wait as well.
@@ -244,7 +245,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
                 Obstacle::Flight => {
                     // Comparing keys is user code, and the last count on a flight may go here.
                     drop(guard);
-                    match self.clearance_for_write(hash, node.key()) {
+                    match self.clearance((hash, node.key()), |_| true) {
                         Err(_) => return Err(node),
                         Ok(clearance) => attempt.clearance = clearance,
                     }

@@ -79,7 +79,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
             let attempt = self.step_write(
                 (hash, key),
                 &mut Clearance::Idle,
-                || self.clearance_for_write(hash, key),
+                || self.clearance((hash, key), |_| true),
                 |found, clearance| self.try_remove(found, hash, removal, clearance),
             );
             let found = match attempt? {
