@@ -101,7 +101,7 @@ impl<K, V> AsyncListener<K, V> {
             queue: SegQueue::new(),
             backlog: Arc::default(),
             desk: Mutex::new(Desk::default()),
-            waiters: Waiters::new(),
+            waiters: Waiters::default(),
             limit: AtomicUsize::new(0),
             panics: AtomicU64::new(0),
             has_begun: AtomicBool::new(false),

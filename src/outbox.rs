@@ -77,7 +77,7 @@ impl<T> Outbox<T> {
         Self {
             queue: SegQueue::new(),
             delivering: AtomicBool::new(false),
-            waiters: Waiters::new(),
+            waiters: Waiters::default(),
             limit: u32::try_from(limit).unwrap_or(u32::MAX),
             is_received,
         }

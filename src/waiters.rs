@@ -22,7 +22,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 /// See the [module](self).
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Waiters {
     waiting: AtomicUsize,
     /// The wakers of waiting tasks.
@@ -31,14 +31,6 @@ pub struct Waiters {
 }
 
 impl Waiters {
-    pub fn new() -> Self {
-        Self {
-            waiting: AtomicUsize::new(0),
-            gate: Mutex::new(Wakers::new()),
-            progress: Condvar::new(),
-        }
-    }
-
     /// Sleeps until `done` returns true, or for about `limit`; `Duration::MAX` stands for no limit.
     /// `done` is called again after each [`wake`](Self::wake). Its answer must not depend on
     /// anything that changes without one.

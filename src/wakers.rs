@@ -14,7 +14,7 @@ const KEPT: usize = 16;
 
 /// See the [module](self). The owner keeps it under a lock. Wakers are user code, so the owner
 /// clones, calls and drops them outside of that lock.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Wakers {
     /// The wakers of the tasks, unless they were taken out.
     slots: Vec<Option<Waker>>,
@@ -24,10 +24,6 @@ pub struct Wakers {
 }
 
 impl Wakers {
-    pub const fn new() -> Self {
-        Self { slots: Vec::new(), free: Vec::new() }
-    }
-
     /// Keeps a waker in the task's slot; gives the task a slot if it has none. Returns the waker
     /// that was there before.
     #[must_use = "a waker's destructor is user code"]
@@ -66,7 +62,7 @@ mod tests {
 
     #[test]
     fn slots_are_used_again_and_belong_to_their_tasks() {
-        let mut wakers = Wakers::new();
+        let mut wakers = Wakers::default();
         let (mut first, mut second) = (None, None);
         assert!(wakers.keep(&mut first, Waker::noop().clone()).is_none());
         assert!(wakers.keep(&mut second, Waker::noop().clone()).is_none());

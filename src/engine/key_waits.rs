@@ -47,7 +47,7 @@ impl KeyWaits {
         self.waiting.fetch_add(1, Relaxed);
         let gate = Arc::clone(gates.entry(hash.raw()).or_insert_with(|| {
             let (wakes, count) = (AtomicU64::new(0), GuardedU32::new(0));
-            Arc::new(Gate { wakes, count, waiters: Waiters::new() })
+            Arc::new(Gate { wakes, count, waiters: Waiters::default() })
         }));
         gate.count.fetch_add(1, Relaxed);
         drop(gates);

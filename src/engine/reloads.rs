@@ -98,6 +98,7 @@ impl<K, V> TypedReloads<K, V> {
 
 /// How many reloads are under way, were completed, have failed, and were skipped since there was no
 /// place or too many notices waited.
+#[derive(Default)]
 struct Places {
     taken: AtomicUsize,
     under_way: AtomicUsize,
@@ -159,13 +160,7 @@ impl Reloads {
     fn new(settings: RefreshSettings) -> Self {
         Self {
             settings,
-            places: plain::Arc::new(Places {
-                taken: AtomicUsize::new(0),
-                under_way: AtomicUsize::new(0),
-                completed: AtomicU64::new(0),
-                failed: AtomicU64::new(0),
-                skipped: AtomicU64::new(0),
-            }),
+            places: plain::Arc::default(),
             noted: Mutex::new(VecDeque::new()),
             failures: Failures::default(),
             waits: plain::Arc::default(),

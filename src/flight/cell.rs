@@ -70,7 +70,7 @@ pub struct FlightCell<T> {
 impl<T> FlightCell<T> {
     /// The cell of a flight that has a leader.
     pub fn new() -> Self {
-        Self { state: Mutex::new(State::Running(Wakers::new())), landed: Condvar::new() }
+        Self { state: Mutex::new(State::Running(Wakers::default())), landed: Condvar::new() }
     }
 
     /// Whether the flight has not landed yet.

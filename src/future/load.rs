@@ -136,10 +136,9 @@ where
         V: Clone,
     {
         let into_result = |made| Ok::<_, Infallible>(loaded(made));
-        let (answers, wrote_nothing) = self
-            .engine()
-            .load_many_async(keys.into_iter().map(OwnedKey), loader, into_result)
-            .await;
+        let wanted = self.engine().want_all(keys.into_iter().map(OwnedKey));
+        let (answers, wrote_nothing) =
+            self.engine().load_many_async(wanted, loader, into_result).await;
         self.tell_unless(wrote_nothing).await;
         answers.unwrap_or_else(|never| match *never {})
     }
@@ -160,10 +159,10 @@ where
         F: Future<Output = Result<I, E>>,
         V: Clone,
     {
-        let (answers, wrote_nothing) = self
-            .engine()
-            .load_many_async(keys.into_iter().map(OwnedKey), loader, |result| result.map(loaded))
-            .await;
+        let wanted = self.engine().want_all(keys.into_iter().map(OwnedKey));
+        let into_result = |result: Result<I, E>| result.map(loaded);
+        let (answers, wrote_nothing) =
+            self.engine().load_many_async(wanted, loader, into_result).await;
         self.tell_unless(wrote_nothing).await;
         answers
     }

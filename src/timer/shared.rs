@@ -222,7 +222,7 @@ impl Shared {
                 stopping: None,
                 awaited_by: 0,
                 settled_by: 0,
-                tasks: Wakers::new(),
+                tasks: Wakers::default(),
                 wake_tasks_at: u64::MAX,
                 has_driver: false,
             }),

@@ -194,8 +194,7 @@ where
         V: Clone,
     {
         let keys: Vec<&Q> = keys.into_iter().collect();
-        let wanted: Vec<Wanted<K, V>> =
-            as_task(|| keys.iter().map(|key| self.want(*key)).collect());
+        let wanted = self.want_all(keys.iter().copied());
         let missing = Missing::of(&wanted);
         if missing.positions().next().is_none() {
             return (Ok(self.answers(wanted)), true);
@@ -214,8 +213,7 @@ where
         if let Some(Some(loaded)) = begins.await {
             return loaded;
         }
-        let wanted = as_task(|| keys.into_iter().map(|key| self.want(key)).collect());
-        self.load_wanted_by(wanted, &**loader).await
+        self.load_wanted_by(self.want_all(keys), &**loader).await
     }
 
     async fn load_wanted_by<E: Send + Sync + 'static>(
@@ -228,6 +226,6 @@ where
     {
         let load = |keys: &[&K]| loader.load_many(keys.iter().copied().cloned().collect());
         let into_result = |pairs| Ok(LoadedMany { pairs, absent: None });
-        self.load_wanted_async(wanted, load, into_result).await
+        self.load_many_async(wanted, load, into_result).await
     }
 }

@@ -46,29 +46,20 @@ impl<F> Drop for Round<F> {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
-    /// [`load_many`](Self::load_many) by tasks. Also returns whether the call wrote nothing. Its
-    /// caller waits for listeners.
+    /// Reads the keys, for a bulk load.
+    pub fn want_all(&self, keys: impl IntoIterator<Item: KeySource<K>>) -> Vec<Wanted<K, V>>
+    where
+        V: Clone,
+    {
+        as_task(|| keys.into_iter().map(|key| self.want(key)).collect())
+    }
+
+    /// [`load_many`](Self::load_many) by tasks, when the keys have been read. Also returns whether
+    /// the call wrote nothing. Its caller waits for listeners.
     ///
     /// # Errors
     /// As [`load_many`](Self::load_many).
     pub async fn load_many_async<E, I, F>(
-        &self,
-        keys: impl IntoIterator<Item: KeySource<K>>,
-        loader: impl FnMut(&[&K]) -> F,
-        into_result: impl Fn(F::Output) -> Result<LoadedMany<I>, E>,
-    ) -> (Result<Answers<V>, Arc<E>>, bool)
-    where
-        V: Clone,
-        E: Send + Sync + 'static,
-        I: IntoIterator<Item = (K, Result<Loaded<V>, E>)>,
-        F: Future,
-    {
-        let wanted = as_task(|| keys.into_iter().map(|key| self.want(key)).collect());
-        self.load_wanted_async(wanted, loader, into_result).await
-    }
-
-    /// The rest of [`load_many_async`](Self::load_many_async), when the keys have been read.
-    pub async fn load_wanted_async<E, I, F>(
         &self,
         mut wanted: Vec<Wanted<K, V>>,
         mut loader: impl FnMut(&[&K]) -> F,
