@@ -59,9 +59,10 @@ impl Event {
     /// Whether a write that has overtaken this load for certain had ended before that moment: it
     /// began when the load's loader was running.
     fn is_overtaken_before(&self, moment: u64, history: &[Self]) -> bool {
-        use Op::{Clear, Insert, InsertFor, Remove};
-        let always_overtakes =
-            |event: &Self| matches!(event.op, Insert(_) | InsertFor(..) | Remove | Clear);
+        use Op::{Clear, Insert, InsertFor, MakeStale, Remove};
+        let always_overtakes = |event: &Self| {
+            matches!(event.op, Insert(_) | InsertFor(..) | Remove | Clear | MakeStale)
+        };
         self.loader.is_some_and(|(began, _)| {
             let is_between = |event: &Self| began < event.began && event.ended < moment;
             history.iter().any(|event| always_overtakes(event) && is_between(event))

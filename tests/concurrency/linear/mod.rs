@@ -28,6 +28,8 @@ pub const READ: Time = 7;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     Get,
+    /// A read that takes odd values only.
+    GetIf,
     GetEntry,
     Peek,
     Touch,
@@ -70,6 +72,7 @@ pub enum Op {
     SetTtl(Time),
     Persist,
     ExpiresIn,
+    MakeStale,
 }
 
 /// An entry as it is shown: value and remaining life, [`NEVER`] for ever.
@@ -104,7 +107,12 @@ impl Event {
     }
 
     fn is_read(&self) -> bool {
-        matches!(self.op, Op::Get | Op::GetEntry | Op::Touch) || self.op.load().is_some()
+        match self.op {
+            Op::Get | Op::GetEntry | Op::Touch => true,
+            // What it refuses it leaves alone.
+            Op::GetIf => self.answer != Answer::Value(None),
+            op => op.load().is_some(),
+        }
     }
 
     /// Whether it overlaps such a read, during which such a life was set. With an idle time a life
@@ -147,9 +155,9 @@ impl Event {
     /// Whether a load that is under way does not survive it. Computations wait for loads. A change
     /// of a life overtakes loads if it has changed an entry.
     fn overtakes(&self) -> bool {
-        use Op::{Clear, Insert, InsertFor, Persist, Remove, RemoveIfOdd, SetTtl};
+        use Op::{Clear, Insert, InsertFor, MakeStale, Persist, Remove, RemoveIfOdd, SetTtl};
         match self.op {
-            Insert(_) | InsertFor(..) | Remove | RemoveIfOdd | Clear => true,
+            Insert(_) | InsertFor(..) | Remove | RemoveIfOdd | Clear | MakeStale => true,
             SetTtl(_) | Persist => self.answer == Answer::Was(true),
             _ => false,
         }
@@ -316,6 +324,13 @@ impl Setup {
                     offer(Answer::Value(found.map(|node| node.value)), next);
                 });
             }
+            Op::GetIf if value.is_some_and(|value| value % 2 == 0) => {
+                offer(Answer::Value(None), state);
+            }
+            Op::GetIf => self.reads(state, moment, &mut |found, next| {
+                offer(Answer::Value(found.map(|node| node.value)), next);
+            }),
+            Op::MakeStale => offer(Answer::Was(living.is_some()), state),
             Op::GetEntry => self.reads(state, moment, &mut |found, next| {
                 later.iter().for_each(|&now| offer(shown(found, now), next));
             }),

@@ -3,7 +3,7 @@
 use super::play::{MAKES, ORDER, Subject};
 use super::{Answer, NEVER, Op, Shown, Time};
 use crate::common::crowd::draw;
-use cortado::{Cache, CompResult, Entry, Op as Decision};
+use cortado::{Cache, CompResult, Entry, Loaded, Op as Decision};
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -61,6 +61,10 @@ fn load(cache: &Cache<u64, u64>, key: u64, op: Op) -> Answer {
         value
     };
     match op {
+        Op::LoadIf(value) if value % 2 == 1 => {
+            let load = |_: Option<Entry<u64, u64>>| Loaded::new(made(value));
+            Answer::Value(Some(cache.load_if(&key, load, |old, _| old.is_multiple_of(2))))
+        }
         Op::LoadIf(value) => {
             let entry = cache.entry(key);
             let entry = entry.or_insert_with_if(|| made(value), |old| old.is_multiple_of(2));
@@ -118,6 +122,8 @@ pub fn perform(subject: &Subject, key: u64, op: Op) -> Answer {
     };
     match op {
         Op::Get => Answer::Value(cache.get(&key)),
+        Op::GetIf => Answer::Value(cache.get_if(&key, |value, _| value % 2 == 1)),
+        Op::MakeStale => Answer::Was(cache.make_stale(&key)),
         Op::GetEntry => Answer::Entry(seen(cache.get_entry(&key).as_ref())),
         Op::Peek => Answer::Entry(seen(cache.peek(&key).as_ref())),
         Op::Touch => Answer::Was(cache.touch(&key)),

@@ -96,7 +96,7 @@ impl Subject {
 fn random_op(setup: Setup, random: u64, value: u64) -> Op {
     let life = [0, 5, 10, 20][(random >> 32) as usize % 4];
     let (one, other) = (random >> 40 & 1 == 0, random >> 41 & 1 == 0);
-    match random % 48 {
+    match random % 52 {
         0..3 => Op::Get,
         3..5 => Op::GetEntry,
         5 => Op::Peek,
@@ -120,6 +120,9 @@ fn random_op(setup: Setup, random: u64, value: u64) -> Op {
         41..44 if setup.hook || setup.idle => Op::Load(value),
         41..44 => Op::LoadIf(value),
         44..46 => Op::Upsert(value),
+        46..48 => Op::GetIf,
+        48..50 if setup.refresh != Refresh::Never => Op::MakeStale,
+        48..50 => Op::Get,
         _ if setup.refresh != Refresh::Never && one => Op::Reload(value),
         _ => Op::Replace(value),
     }
@@ -128,7 +131,8 @@ fn random_op(setup: Setup, random: u64, value: u64) -> Op {
 /// Whether the operation is a task's, in a history in which tasks play along. Three in four are,
 /// of those that have a form for tasks.
 fn is_by_task(setup: Setup, op: Op, random: u64) -> bool {
-    let has_form = !matches!(op, Op::Peek | Op::ExpiresIn | Op::Clear | Op::Reload(_));
+    let has_form =
+        !matches!(op, Op::Peek | Op::ExpiresIn | Op::Clear | Op::Reload(_) | Op::MakeStale);
     setup.tasks && has_form && random >> 42 & 3 != 0
 }
 

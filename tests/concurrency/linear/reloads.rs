@@ -15,7 +15,7 @@ impl Event {
     fn hinders_reloads(&self) -> bool {
         !matches!(
             self.op,
-            Op::Get | Op::GetEntry | Op::Peek | Op::Touch | Op::ExpiresIn | Op::Lapsed
+            Op::Get | Op::GetIf | Op::GetEntry | Op::Peek | Op::Touch | Op::ExpiresIn | Op::Lapsed
         )
     }
 }

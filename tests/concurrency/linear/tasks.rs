@@ -3,6 +3,7 @@
 
 use super::perform::{make, seen};
 use super::{Answer, Op};
+use cortado::Loaded;
 use cortado::future::Cache;
 use cortado::{CompResult, Op as Decision};
 use std::cell::{Cell, RefCell};
@@ -105,6 +106,10 @@ async fn load(cache: &Cache<u64, u64>, key: u64, op: Op, work: &Work) -> Answer 
     struct Other(u64);
 
     match op {
+        Op::LoadIf(value) if value % 2 == 1 => {
+            let load = |_| async { Loaded::new(work.make(value).await) };
+            Answer::Value(Some(cache.load_if(&key, load, |old, _| old.is_multiple_of(2)).await))
+        }
         Op::LoadIf(value) => {
             let entry = cache.entry(key);
             let is_even = |old: &u64| old.is_multiple_of(2);
@@ -132,6 +137,7 @@ async fn load(cache: &Cache<u64, u64>, key: u64, op: Op, work: &Work) -> Answer 
 async fn write_or_read(cache: &Cache<u64, u64>, key: u64, op: Op, work: &Work) -> Answer {
     match op {
         Op::Get => Answer::Value(cache.get(&key).await),
+        Op::GetIf => Answer::Value(cache.get_if(&key, |value, _| value % 2 == 1).await),
         Op::GetEntry => Answer::Entry(seen(cache.get_entry(&key).await.as_ref())),
         Op::Touch => Answer::Was(cache.touch(&key).await),
         Op::Insert(value) => {
