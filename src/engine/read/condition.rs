@@ -23,25 +23,29 @@ impl<K, V: Clone, S: BuildHasher> Engine<K, V, S> {
         let hash = self.hash_ahead(key);
         let guard = crate::epoch::pin();
         let coarse = self.core.ticker.coarse();
-        let mut questions = 0;
-        let mut accepts = |node: NodeRef<'_, K, V>, now| {
-            questions += 1;
-            questions <= MOST_QUESTIONS
-                && accept(node.value(), ReadTimes::new(now, node.meta().created()))
-        };
-        let found = self.find(&guard, hash, key);
-        // Perhaps but for being counted and looking at the soft deadline.
-        let is_plain = |node| self.is_plain(node, coarse) || self.is_otherwise_plain(node, coarse);
-        let plain = found.filter(|node| self.is_recorded(*node) && is_plain(*node));
-        let Lookup { node, due } = match plain {
-            Some(node) => {
-                let node = accepts(node, coarse).then_some(node);
-                self.count(node.is_some());
-                Lookup { node, due: self.core.is_maintenance_due(coarse) }
+        let times = |node: NodeRef<'_, K, V>, now| ReadTimes::new(now, node.meta().created());
+        let due = || self.core.is_maintenance_due(coarse);
+        let (value, due) = match self.find(&guard, hash, key) {
+            Some(node) if self.is_plain(node, coarse) && self.is_recorded(node) => {
+                let value = node.value();
+                (accept(value, times(node, coarse)).then(|| value.clone()), due())
             }
-            None => self.retry_read((&guard, hash, key), found, coarse, accepts),
+            Some(node) if self.is_otherwise_plain(node, coarse) && self.is_recorded(node) => {
+                let is_accepted = accept(node.value(), times(node, coarse));
+                self.count(is_accepted);
+                (is_accepted.then(|| node.value().clone()), due())
+            }
+            found => {
+                let mut questions = 0;
+                let accepts = |node: NodeRef<'_, K, V>, now| {
+                    questions += 1;
+                    questions <= MOST_QUESTIONS && accept(node.value(), times(node, now))
+                };
+                let Lookup { node, due } =
+                    self.retry_read((&guard, hash, key), found, coarse, accepts);
+                (node.map(|node| node.value().clone()), due)
+            }
         };
-        let value = node.map(|node| node.value().clone());
         drop(guard);
         if due {
             self.after_read();
