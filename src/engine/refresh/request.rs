@@ -8,7 +8,6 @@ use crate::engine::reentrancy::{self, Frame, ReentrancyMark};
 use crate::engine::reloads::Reloading;
 use crate::entry::Entry;
 use crate::executor::Job;
-use crate::links::NodeId;
 use crate::loaded::{LoaderResult, Reason};
 use crate::loader::ReloadFailure;
 use crate::pool::Handle;
@@ -24,12 +23,7 @@ impl<K, V, S> Engine<K, V, S> {
     /// call [`after_read`](Self::after_read) when it has dropped its guard.
     #[inline]
     pub fn triggers_reload(&self, node: NodeRef<'_, K, V>, coarse: Timestamp) -> bool {
-        self.reloads.is_some() && self.trigger_if_stale(node.id(), coarse)
-    }
-
-    #[cold]
-    fn trigger_if_stale(&self, id: NodeId, coarse: Timestamp) -> bool {
-        self.reloads.as_ref().is_some_and(|it| it.trigger_if_stale(&self.core, id, coarse))
+        self.reloads.as_ref().is_some_and(|it| it.trigger_if_stale(&self.core, node.id(), coarse))
     }
 
     /// Hands the reloads that were noted to the executor, unless this thread is where none may
