@@ -1,11 +1,11 @@
-//! Where an operation has its key from.
+//! The sources of keys.
 
 use crate::to_key::ToKey;
 use equivalent::Equivalent;
 use std::fmt;
 use std::hash::Hash;
 
-/// Where a [`KeyEntry`](crate::KeyEntry) has its key from: an [`OwnedKey`], or a reference to a
+/// The source of a [`KeyEntry`](crate::KeyEntry)'s key: an [`OwnedKey`], or a reference to a
 /// borrowed form of the key. The trait is sealed.
 ///
 /// An operation by reference makes a key only if it needs one: a hit makes none.

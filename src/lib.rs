@@ -117,8 +117,8 @@
 //! and counted. A panic of a destructor, waker or clock is memory-safe and deadlocks nothing; it
 //! may leak values or stop one delivery; a second one while one unwinds may abort.
 //!
-//! Inside a listener, an operation on another cache delivers that cache's notices before it
-//! returns, as anywhere; deliveries of one cache do not nest. Inside a hook, load or computation
+//! Inside a listener, an operation on another cache delivers that cache's notifications before
+//! it returns, as anywhere; deliveries of one cache do not nest. Inside a hook, load or computation
 //! nothing is delivered, and no reload begins: the next operation on the cache concerned does that,
 //! or its scheduler.
 //!

@@ -81,8 +81,8 @@ impl<V> Loaded<V> {
     }
 
     /// Makes the entry stale after this time, in place of what the cache's settings say
-    /// ([`refresh_after_write`](crate::Builder::refresh_after_write)). A cache without refresh
-    /// takes no notice of it.
+    /// ([`refresh_after_write`](crate::Builder::refresh_after_write)). A cache without a
+    /// stored loader ([`LoadingCache`](crate::LoadingCache)) ignores it.
     #[must_use]
     pub fn refresh_after(mut self, time: Duration) -> Self {
         self.lease.refresh = Some(nanos(time));

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 /// Receives every value that leaves a cache; see [`Builder::removals`](crate::Builder::removals).
 ///
 /// Each removal is received once, except those that
-/// [`Overflow::Discard`](crate::Overflow::Discard) drops, and the values of one key in the order of
-/// their removals. With the feature `stream` this is a `futures_core::Stream`.
+/// [`Overflow::Discard`](crate::Overflow::Discard) drops. The values of one key come in the order
+/// of their removals. With the feature `stream` this is a `futures_core::Stream`.
 ///
 /// It does not keep the cache alive. After the cache is [closed](crate::Cache::close), or its last
 /// handle is dropped, it yields what is still waiting, and then `None`. As with a listener, values
@@ -36,7 +36,8 @@ impl<K, V> Removals<K, V> {
         Some(Self { receiver: engine.take_receiver()?, streak: Streak::default() })
     }
 
-    /// Awaits the next removal; `None` means that there will be no more.
+    /// Awaits the next removal. `None` means that the cache is closed or gone, and that no removal
+    /// waits. (After a write that was concurrent with `close`, a removal may follow.)
     ///
     /// *Cancellation*: dropping the future loses no removal.
     ///
@@ -60,7 +61,7 @@ impl<K, V> Removals<K, V> {
         poll_fn(|context| self.poll_recv(context)).await
     }
 
-    /// Polls for the next removal. `Ready(None)` means that there will be no more.
+    /// Polls for the next removal. `Ready(None)` means the same as `None` of [`recv`](Self::recv).
     ///
     /// If it is pending, the waker of the last call is called when a removal waits, with no lock
     /// held, where a listener would run
@@ -75,13 +76,14 @@ impl<K, V> Removals<K, V> {
         self.streak.note(self.receiver.poll_receive(context))
     }
 
-    /// Returns the next removal if one waits. It does not wait.
+    /// Returns the next removal if one waits, else `None`. It does not wait, and does not tell
+    /// whether the cache is closed: [`recv_within`](Self::recv_within) with a limit of zero does.
     pub fn try_recv(&mut self) -> Option<Removed<K, V>> {
         self.receiver.try_receive()
     }
 
-    /// Waits for the next removal on this thread; `None` means that there will be no more. The
-    /// iterator over `&mut Removals` calls this, and ends at the first `None`.
+    /// Waits for the next removal on this thread; `None` as for [`recv`](Self::recv). The iterator
+    /// over `&mut Removals` calls this, and ends at the first `None`.
     ///
     /// *Blocking*: blocks the thread without a limit; a task takes [`recv`](Self::recv). With
     /// [`Overflow::Wait`](crate::Overflow::Wait), the thread must not write to the cache itself: no
@@ -112,7 +114,8 @@ impl<K, V> Removals<K, V> {
     /// [`Duration::ZERO`] does not wait.
     ///
     /// # Errors
-    /// [`TimedOut`] if none came within the limit. `Ok(None)` means that there will be no more.
+    /// [`TimedOut`] if none came within the limit. `Ok(None)` means the same as `None` of
+    /// [`recv`](Self::recv).
     ///
     /// ```
     /// use cortado::{Cache, TimedOut};

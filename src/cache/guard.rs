@@ -12,11 +12,12 @@ use std::sync::Arc;
 
 /// The load of one key; see [`Cache::get_value_or_guard`].
 ///
-/// Until the guard is used or dropped, other loads of the key wait for it. Writes and reads of the
-/// key do not wait. Dropping the guard gives the load up, and one of the callers who wait for it
-/// loads next. (What else belongs to the load, such as a permit, is the caller's: drop it first.)
-/// A guard that is leaked ([`std::mem::forget`]) blocks loads of its key until the key is written
-/// or removed; loads that wait already go on waiting.
+/// Until the guard is used or dropped, other loads of the key wait for it, and so do `or_insert`
+/// and the computations (`and_compute_with` and the like). Reads, inserts and removals do not.
+/// Dropping the guard gives the load up, and one of the callers who wait for it loads next. (What
+/// else belongs to the load, such as a permit, is the caller's: drop it first.) A guard that is
+/// leaked ([`std::mem::forget`]) blocks loads of its key until the key is written or removed; loads
+/// that wait already go on waiting.
 ///
 /// A guard may go to another thread. It holds no lock and keeps no memory of removed entries. It
 /// keeps the cache, as a handle on the cache does.
@@ -89,10 +90,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> LoadGuard<K, V, S> {
     ///
     /// Returns the key's entry. [`is_fresh`](Entry::is_fresh) tells whether it is this value.
     ///
-    /// *Blocking*: none that waits for others. A listener that awaits is told by the next operation
-    /// of a task.
+    /// *Blocking*: waits for no load, no computation and no delivery; for the rest as
+    /// [`Cache::insert`]. A listener that awaits is told by the next operation of a task.
     ///
     /// *Callbacks*: weigher and expiry policy, as for an insert.
+    ///
+    /// # Panics
+    /// A panic of the weigher, the expiry policy or the clock reaches the caller. The load is given
+    /// up, and the key is as before.
     pub fn insert(mut self, value: impl Into<Loaded<V>>) -> Entry<K, V> {
         let load = self.load.take().expect("a guard is used once");
         self.engine.finish_pending(load, value.into())

@@ -119,17 +119,18 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Makes the key's living entry stale, so that its next read triggers a reload. Returns whether
     /// there is a living entry.
     ///
-    /// It is no read of the entry, and starts no reload. A load of the key that is under way is
-    /// overtaken: its callers get its value, and the cache does not keep it. So is a reload: who
-    /// waits for it gets the old value. So no value from before this call is fresh after it, except
-    /// for keys that a bulk load brings although nobody has asked for them. A retry delay after
-    /// a failed reload ends.
+    /// It does not count as a read, and starts no reload. It overtakes a load of the key that is
+    /// under way: the callers of that load get its value, and the cache does not keep it. It also
+    /// overtakes a reload: callers that wait for the reload get the old value. So every value from
+    /// before this call is stale or gone after it. The exception is a value that a bulk load brings
+    /// for a key that its caller did not ask for. If the last reload failed, the next read does not
+    /// wait for the retry delay.
     ///
     /// A cache without a stored loader ([`LoadingCache`](crate::LoadingCache)) has no stale
     /// entries: there it changes nothing.
     ///
     /// *Blocking*: locks one bucket of the index for a few instructions. It waits for no load and
-    /// no computation; a value that a computation puts later is fresh.
+    /// no computation; a value that a computation puts later is not stale.
     ///
     /// ```
     /// use cortado::{Cache, Job, Loaded};

@@ -42,8 +42,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// *Callbacks*: `loader` runs on this thread, with no lock held, and may use the cache.
     ///
     /// # Panics
-    /// A panic of `loader` reaches its caller, and the key is as before. One of the callers who
-    /// waited runs its own `loader` next. Panics if `loader` asks for the very key that it loads.
+    /// A panic of `loader` reaches the caller of `load`, and the key is as before. One of the
+    /// callers that waited runs its own `loader` next. Also panics if `loader` loads or
+    /// computes its own key; it may read, insert or remove that key.
     ///
     /// ```
     /// use cortado::{Cache, Clock, Loaded};
@@ -89,11 +90,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// returns true, `loader` makes one, and may say how long it lives.
     ///
     /// `loader` gets the entry that its value will replace, or `None`. If it makes no value, that
-    /// entry stays, and the call returns the loader's `None` or error. A read that finds an entry
-    /// to be replaced counts as a miss, records no use, prolongs no life and triggers no
-    /// reload, unless the entry comes in this very moment. A stale value for which `replace_if`
-    /// returns false is returned. The key is cloned only to load. Otherwise like
-    /// [`load`](Self::load).
+    /// entry stays, and the call returns the loader's `None` or error.
+    ///
+    /// If `replace_if` returns true, the read counts as a miss, records no use, prolongs no life
+    /// and triggers no reload. The exception is an entry that another call writes while
+    /// `replace_if` is called: that entry is read first, and judged then. If `replace_if`
+    /// returns false, a stale value is returned like any other. The key is cloned only to load.
+    /// Otherwise like [`load`](Self::load).
     ///
     /// *Atomicity*: the value replaces the entry that was judged. If the key has got another one
     /// meanwhile, that one is judged: the call returns it if `replace_if` returns false, and else

@@ -50,22 +50,26 @@ where
     /// the loader, and the others share its outcome.
     ///
     /// A stale value is returned at once, and one of its readers hands a reload to the executor
-    /// ([`refresh_after_write`](crate::Builder::refresh_after_write)). If that runs jobs at once,
-    /// on the caller's thread, this call looks at the key again, and returns the new value,
-    /// which the cache need not have kept. If the reload has failed, it returns the stale
-    /// value; but if that has ended or was removed while the loader worked, or is
-    /// [gone](crate::Reloaded::gone), the call loads the key, as one without a value.
+    /// ([`refresh_after_write`](crate::Builder::refresh_after_write)). If the executor runs jobs at
+    /// once, the reload runs in this call, which then looks at the key again:
+    ///
+    /// * If the key has a value, it returns that: the new one or, after a failed reload, the old
+    ///   one.
+    /// * If the key has none, it returns what the reload made, which the cache did not keep.
+    /// * If there is neither, since the old value has ended, was removed or is
+    ///   [gone](crate::Reloaded::gone), it loads the key.
     ///
     /// *Blocking*: waits for the loader, and for a load or computation of the key that is under
     /// way, if the key has no value. A hit waits for nothing but an executor that runs jobs at
     /// once.
     ///
     /// # Errors
-    /// The loader's error in a load. A failed reload is none: the old value is returned then, and
-    /// also if [`make_stale`](Cache::make_stale) overtakes the reload.
+    /// The loader's error in a load. The error of a failed reload is not returned: while the old
+    /// value lives, the call returns that, also if [`make_stale`](Cache::make_stale) overtakes the
+    /// reload.
     ///
     /// # Panics
-    /// If the loader panics in a load, or asks for the very key that it loads.
+    /// If the loader panics in a load, or loads or computes the key that it loads.
     ///
     /// ```
     /// use cortado::{Cache, Loaded};
@@ -179,7 +183,8 @@ where
     /// goes there at once, and no limit of notifications holds it back.
     ///
     /// # Panics
-    /// Inside a callback about this key. If the executor panics when it gets a load.
+    /// If it is called by a hook, a weigher or the condition of a load or removal that is asked
+    /// about this key. If the key has no value, and the executor panics when it gets the load.
     ///
     /// ```
     /// use cortado::{Cache, Job, Loaded};
@@ -200,17 +205,22 @@ where
     /// Reloads the key's value, stale or not, and returns it; if the key has none, loads it.
     ///
     /// The reload runs on the executor, and this call waits for it, or for the one that is under
-    /// way already. If it fails, the call returns the old value; if too many are under way, too
-    /// ([`refresh_limit`](crate::Builder::refresh_limit)). So it does inside a load, a computation,
-    /// a callback or a listener of any cache, or while the thread holds a view: there it waits for
-    /// no reload.
+    /// way already. The call returns the *old* value
+    ///
+    /// * if the reload fails, or [`make_stale`](Cache::make_stale) overtakes it;
+    /// * if none begins: too many are under way ([`refresh_limit`](crate::Builder::refresh_limit)),
+    ///   more notifications wait than [`notification_limit`](crate::Builder::notification_limit)
+    ///   allows, or the key has a computation or another load under way;
+    /// * inside a load, a computation, a callback or a listener of any cache, and while the thread
+    ///   holds a view: there the call waits for no reload.
     ///
     /// *Blocking*: it waits for the loader without a limit. On the only thread of the executor it
     /// would wait for itself.
     ///
     /// # Errors
-    /// The loader's error in a load. A failed reload is none: the old value is returned then, and
-    /// also if [`make_stale`](Cache::make_stale) overtakes the reload.
+    /// The loader's error in a load. The error of a failed reload is not returned: while the old
+    /// value lives, the call returns that, also if [`make_stale`](Cache::make_stale) overtakes the
+    /// reload.
     ///
     /// # Panics
     /// As [`get`](Self::get).
@@ -242,15 +252,16 @@ where
 
     /// Like [`get`](Self::get), with time limits, in real time, counted from the call.
     ///
-    /// * A fresh value is returned at once.
+    /// * A value that is not stale is returned at once.
     /// * If the value is stale, the call waits for its reload until `limits.soft`, and returns the
     ///   new value if it is there by then, else the stale one. The reload goes on.
     /// * If the key has no value, and another call loads it, this one waits for that until
     ///   `limits.hard`, and fails then.
     ///
-    /// A limit interrupts no code: a loader that this call runs itself, for a key without a value,
-    /// ends first. Who needs more takes a loader that awaits
-    /// ([`future::LoadingCache`](crate::future::LoadingCache)), whose loads go on by themselves.
+    /// A limit interrupts no code: if this call runs the loader itself, for a key without a value,
+    /// it returns when the loader does, also after `limits.hard`. Loads by an
+    /// [`AsyncLoader`](crate::AsyncLoader) ([`future::LoadingCache`](crate::future::LoadingCache))
+    /// run on the executor, and the caller can leave them.
     ///
     /// Inside a load, a computation, a callback or a listener of any cache, or while the thread
     /// holds a view, the call waits for no reload: it gets the stale value at once.

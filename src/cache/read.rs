@@ -50,11 +50,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// With the time of the value's writing, a program can invalidate groups of entries by one
     /// store of [`clock_now`](Self::clock_now): the guide's page on invalidation has a recipe.
     ///
-    /// *Callbacks*: `accept` runs on this thread, with no lock held, on the terms of a view
-    /// ([`pin`](Self::pin)), as the clone of the value does: while it runs, no cache of the process
-    /// releases the memory of what leaves it. It may use the cache, and may write the key, since
-    /// the read only returns. It runs again if the entry changes while the read prolongs its life;
-    /// after 16 such changes the read is a miss.
+    /// *Callbacks*: `accept` runs on this thread, with no lock held. It runs as under a view
+    /// ([`pin`](Self::pin)): until it returns, no cache of the process releases the memory of
+    /// removed values. It may use the cache, and may write the key. If the entry changes while the
+    /// read prolongs its life, `accept` is called again; after 16 calls the read is a miss.
     ///
     /// # Panics
     /// A panic of `accept` reaches the caller; nothing is counted.

@@ -37,7 +37,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// insert has happened.)
     ///
     /// It also panics when it is called for the key of a computation from within that computation,
-    /// or for the key of a callback (hook, weigher, condition) from within that callback.
+    /// or for the key of a callback (hook, weigher, condition of a load or removal) from within
+    /// that callback.
     ///
     /// ```
     /// use cortado::Cache;

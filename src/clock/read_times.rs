@@ -4,12 +4,13 @@ use super::time::Timestamp;
 use std::ops::Sub;
 use std::time::Duration;
 
-/// A time by a cache's clock, in eight bytes: for the words of a program that
-/// [`get_if`](crate::Cache::get_if) compares with.
+/// A time by a cache's clock, in eight bytes. A program keeps such times, and compares them in the
+/// condition of [`get_if`](crate::Cache::get_if).
 ///
 /// [`Cache::clock_now`](crate::Cache::clock_now) reads the present, and
-/// [`Cache::clock_time`](crate::Cache::clock_time) converts an `Instant`. Only times of one
-/// cache compare. As a `u64` it fits an atomic; the number means nothing outside of the process.
+/// [`Cache::clock_time`](crate::Cache::clock_time) converts an `Instant`. Compare only
+/// times of the same cache. As a `u64` it fits an atomic; the number means nothing in another
+/// process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClockTime(u64);
 
@@ -47,16 +48,17 @@ impl Sub for ClockTime {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct ReadTimes {
-    /// The present, as the read has it. By the system's clock on Linux this is a coarse reading,
-    /// mostly 5 ms old, and never more than 134 ms; by any other clock it is precise.
+    /// The time of the read. By the system's clock on Linux this is a coarse reading, 1 to 10 ms
+    /// old as a rule ([precision](crate#precision-of-the-clock)). By any other clock it is
+    /// precise.
     pub now: ClockTime,
     /// When the value was written, or when a reload found it not modified: a reading of the clock
     /// from just before. By the system's clock on Linux it is a coarse one, too, unless the
     /// lifetime is under 4.3 seconds; a precise one may be later than `now`.
     ///
     /// So a value that was written before a call of [`clock_now`](crate::Cache::clock_now) never
-    /// seems to be written after it. One that is written in the first milliseconds after the call
-    /// may seem to be written before.
+    /// seems to be written after it. A value that is written less than the age of a coarse reading
+    /// after the call may seem to be written before.
     pub written: ClockTime,
 }
 

@@ -181,7 +181,7 @@ where
     /// Like [`get`](Self::get), but if the value is stale, waits for its reload until `soft` is
     /// ready: a timer of the runtime's, such as `tokio::time::sleep(..)`.
     ///
-    /// * A fresh value is returned at once.
+    /// * A value that is not stale is returned at once.
     /// * If the value is stale, the call returns the new one if it is there before `soft` is ready,
     ///   else the stale one. The reload goes on.
     /// * If the key has no value, the call waits for a load, however long. Give it the runtime's

@@ -26,7 +26,8 @@ pub enum TimerError {
     Full,
     /// A period or an interval is shorter than a tick.
     TooShort,
-    /// There is nothing to wait for: a list without intervals, or an operation without keys.
+    /// There is nothing to wait for: a list without intervals, or one that is repeated zero times;
+    /// a schedule without a run; or an operation without keys.
     Empty,
 }
 

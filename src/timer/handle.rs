@@ -64,8 +64,10 @@ impl Handle {
         self.shared.abort(self.id)
     }
 
-    /// Moves the next run to `delay` from now. False if there is none: the job has ended, or its
-    /// last run is in progress, as [`Run::reschedule`](super::Run::reschedule) has it.
+    /// Moves the next run to `delay` from now, also if the job already waits in the executor's
+    /// queue. While a run of a series is in progress, this sets the run after it. Returns false if
+    /// no run follows: the job has ended, its last run is in progress
+    /// ([`Run::reschedule`](super::Run::reschedule)), or the timer is being shut down.
     pub fn reschedule(&self, delay: Duration) -> bool {
         self.shared.reschedule(self.id, delay)
     }

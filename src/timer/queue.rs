@@ -86,8 +86,8 @@ pub enum Polled<T> {
     Idle,
 }
 
-/// An item that has left a queue, with what the queue knew of it. Deadlines are durations, in a
-/// queue of tokio's instants of the runtime's clock.
+/// An item that has left a queue, with its id and its deadline. `At` is the type of deadlines:
+/// `Duration` in [`DelayQueue`], tokio's `Instant` in `timer::delay_queue::DelayQueue`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expired<T, At = Duration> {
     pub(super) key: TimerId,
@@ -96,7 +96,7 @@ pub struct Expired<T, At = Duration> {
 }
 
 impl<T, At: Copy> Expired<T, At> {
-    /// The id that it had. It names nothing any more.
+    /// The id that it had, by tokio-util's name. It names no item any more.
     pub fn key(&self) -> TimerId {
         self.key
     }
@@ -129,8 +129,8 @@ impl<T> DelayQueue<T> {
         Self::with_tick(TICK)
     }
 
-    /// Creates an empty queue with a tick of this length. A longer tick means fewer moves of items
-    /// that wait long, and later ones.
+    /// Creates an empty queue with a tick of this length. With a longer tick, items that wait long
+    /// are moved less often, and items are handed out up to a tick late.
     ///
     /// # Panics
     ///
@@ -295,8 +295,8 @@ impl<T> DelayQueue<T> {
     }
 
     /// Makes room for `additional` items: as long as no item leaves, these insertions allocate
-    /// nothing for items. (The wheel allocates what has the buckets of a level, 1 KiB at most, when
-    /// they are first used.)
+    /// nothing for items. (The wheel allocates the buckets of a level when it first uses the level:
+    /// at most 1 KiB for each level.)
     ///
     /// # Panics
     ///
@@ -305,12 +305,12 @@ impl<T> DelayQueue<T> {
         self.core.slab_mut().reserve(additional);
     }
 
-    /// Gives memory back that holds no item. The queue does so by itself, except for a part that
-    /// 1,024 items have room in.
+    /// Gives back memory that holds no item. Without a call, a queue gives back each chunk of 1,024
+    /// places that becomes empty, but for the last one.
     ///
-    /// Items do not move, and ids stay valid. So room between items is kept: each part of 1,024
-    /// keeps its memory up to its last item. Later insertions fill the first places first, so that
-    /// a later call can give back more. Takes time in proportion to [`capacity`](Self::capacity).
+    /// Items do not move, and ids stay valid. So each chunk keeps its memory up to its last item.
+    /// Later insertions fill the first places first, so that a later call can give back more. Takes
+    /// time in proportion to [`capacity`](Self::capacity).
     ///
     /// ```
     /// use cortado::timer::DelayQueue;
@@ -350,7 +350,7 @@ impl<T> DelayQueue<T> {
     }
 
     /// Takes out all items at once, due or not, in no particular order. What the iterator does not
-    /// reach is dropped with it. Ids stay invalid.
+    /// reach is dropped with it. The ids of these items never become valid again.
     ///
     /// ```
     /// use cortado::timer::DelayQueue;
@@ -376,7 +376,7 @@ impl<T> DelayQueue<T> {
         })
     }
 
-    /// Drops all items. Ids stay invalid.
+    /// Drops all items. Their ids never become valid again.
     pub fn clear(&mut self) {
         drop(self.drain());
     }

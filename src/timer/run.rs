@@ -5,14 +5,16 @@ use crate::macros::debug_fields;
 use crate::primitives::plain::Arc;
 use std::time::{Duration, Instant};
 
-/// What became of a job that was cancelled.
+/// What became of a job that was cancelled or aborted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CancelOutcome {
-    /// The job will not start, and what it captured was dropped.
+    /// The job was waiting. No run begins any more, and what it captured was dropped.
     Cancelled,
-    /// It is running. This run goes on to its end and is the last.
+    /// A run is in progress, and is the last. After `cancel` it goes on to its end. After
+    /// [`abort`](super::Handle::abort) the future of an async job is dropped before its end.
     Running,
-    /// It has ended, or was cancelled before.
+    /// The timer has no such job any more: it has ended, was cancelled before, or was taken out
+    /// when the timer ended. In the last two cases a last run may still be in progress.
     Finished,
 }
 
@@ -45,8 +47,8 @@ impl Run {
         let _: CancelOutcome = self.series.cancel(self.id);
     }
 
-    /// Sets the next run, `delay` from now, in place of the one that the schedule would choose. The
-    /// schedule goes on from there. A list of intervals gets no run more by this.
+    /// Sets the next run to `delay` from now, in place of the time that the schedule would choose.
+    /// The schedule goes on from there. This adds no run to a list of intervals.
     ///
     /// Returns false, and sets nothing,
     ///

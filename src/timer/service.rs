@@ -12,8 +12,8 @@ use crate::macros::debug_fields;
 use crate::primitives::plain::Arc;
 use std::time::{Duration, Instant};
 
-/// Runs jobs when their time has come: once, at a fixed rate, with a fixed delay, by a list of
-/// intervals or by a [`Schedule`] of yours.
+/// Runs jobs when their time has come: once, at a fixed rate, with a gap after each run, by a list
+/// of intervals or by a [`Schedule`] of yours.
 ///
 /// One thread sleeps until the next deadline. Without jobs it does not wake up at all. It wakes up
 /// although nothing is due: once, if the job that it sleeps for is cancelled or moved; now and
@@ -108,9 +108,8 @@ impl Timer {
         self.shared().cancel(id)
     }
 
-    /// Moves the next run of a job to `delay` from now. Returns false if there is none: the job has
-    /// ended, its last run is in progress (as [`Run::reschedule`] has it), or the timer is being
-    /// shut down.
+    /// Moves the next run of a job to `delay` from now, as
+    /// [`Handle::reschedule`](super::Handle::reschedule) does.
     pub fn reschedule(&self, id: TimerId, delay: Duration) -> bool {
         self.shared().reschedule(id, delay)
     }
@@ -150,10 +149,13 @@ impl Timer {
         self.shared().counters.snapshot()
     }
 
-    /// Hands out the jobs that are due by the timer's clock, and returns how many. Takes one from
-    /// `budget` for each job that it looks at, and for each wake-up of a future. (So a future that
-    /// wakes itself without end uses the budget up.) For [manual mode](super::Builder::manual),
-    /// where jobs run in this call.
+    /// Hands out the jobs that are due by the timer's clock, and returns how many. It is for
+    /// [manual mode](super::Builder::manual), where the jobs run in this call unless an
+    /// [`executor`](super::Builder::executor) was set. On a timer with a thread it does what that
+    /// thread does: with [`run_here`](super::Builder::run_here), jobs run on the caller's thread.
+    ///
+    /// Takes one from `budget` for each job that it looks at, and for each wake-up of a future. (So
+    /// a future that wakes itself without end uses the budget up.)
     ///
     /// In a job of this timer it does nothing: jobs do not run inside each other.
     pub fn poll(&self, budget: &mut u32) -> usize {
@@ -195,12 +197,12 @@ impl Timer {
     /// the timer holds no value of a job, but for the jobs that the call returns. What another
     /// thread cancels at the same time, that thread drops.
     ///
-    /// *Blocking*: it waits as [`Stop`] says. Called from a job of this timer it returns at once,
-    /// since that job would wait for itself; so it does from a schedule, a hook or a destructor
-    /// that the timer runs. A drain goes on in the background then: what begins within its limit
-    /// runs, and the rest is dropped. So does settling, until no job runs any more. (With
-    /// [`run_here`](super::Builder::run_here), and in manual mode without an executor, all that
-    /// comes due within the limit begins, however late.)
+    /// *Blocking*: it waits as [`Stop`] says. Code that this timer runs (a job, a schedule, a hook,
+    /// a destructor) would wait for itself, so there the call returns at once. With `Cancel` it
+    /// returns the jobs that did not fire. With the others it returns an empty list, and the end
+    /// goes on in the background: the jobs that `stop` lets begin run, and the rest is dropped.
+    /// (With [`run_here`](super::Builder::run_here), and in manual mode without an executor, every
+    /// job that comes due within the limit of a drain begins, however late.)
     ///
     /// *In a task*, await [`shutdown_async`](Self::shutdown_async) instead. This call blocks the
     /// thread, and an async job that runs may need that thread: for the tasks, timers or sockets

@@ -17,8 +17,9 @@ impl Timer {
     /// A job is a closure that blocks, and returns nothing, or one that returns a future. Such an
     /// async job counts as running until its future ends. The future is polled on the executor, in
     /// jobs of one poll each. So a future that needs the context of a runtime needs an executor
-    /// that has it, as `Builder::on_tokio`. In manual mode, and with
-    /// [`run_here`](super::Builder::run_here), the driver polls it. A future that is pending and
+    /// that has it, as `Builder::on_tokio`. With [`run_here`](super::Builder::run_here) the timer's
+    /// thread polls it; in manual mode without an executor, the caller of [`poll`](Timer::poll)
+    /// does. A future that is pending and
     /// whose wakers have all been dropped can never be woken. It is dropped on the executor, and
     /// its run ends. All of this holds for the other methods that start jobs, too.
     ///
@@ -153,9 +154,9 @@ impl Timer {
         self.series(plan, Body::repeat(job))
     }
 
-    /// Runs a job after each of these intervals, as often as `repeat` says. An interval counts from
-    /// the time that the run before was planned for. If that has passed, the run comes at once, and
-    /// the next interval counts from there.
+    /// Runs a job after each of these intervals. `repeat` says how often the list is gone through.
+    /// An interval counts from the time for which the run before was planned. If it is over when
+    /// that run ends, the next run comes at once, and the next interval counts from that moment.
     ///
     /// # Errors
     ///
@@ -199,6 +200,11 @@ impl Timer {
     /// # Errors
     ///
     /// As [`after`](Self::after), and [`Empty`](TimerError::Empty) if the schedule has no run.
+    ///
+    /// # Panics
+    ///
+    /// A panic of the first call of [`Schedule::next`] reaches the caller, and the job is dropped.
+    /// A later panic is counted, and ends the series.
     ///
     /// ```
     /// use cortado::Clock;
