@@ -13,7 +13,7 @@ use crate::primitives::plain::Arc;
 use std::time::{Duration, Instant};
 
 /// Runs jobs when their time has come: once, at a fixed rate, with a gap after each run, by a list
-/// of intervals or by a [`Schedule`] of yours.
+/// of intervals or by a [`Schedule`](super::Schedule) of yours.
 ///
 /// One thread sleeps until the next deadline. Without jobs it does not wake up at all. It wakes up
 /// although nothing is due: once, if the job that it sleeps for is cancelled or moved; now and
@@ -187,11 +187,12 @@ impl Timer {
 
     /// Ends the timer. Returns the jobs that did not fire.
     ///
-    /// From now on nothing is accepted ([`TimerError::Stopped`]). It may be called again, also with
-    /// another `stop`, and by several threads: the strictest counts. The order is `Cancel`,
-    /// `Settle`, `FireAll`, `Drain`; of two drains, the one that ends earlier is stricter. A call
-    /// returns what is left when it ends, so what one call has returned no other one returns. A
-    /// call with `Drain` returns nothing while other calls settle, or have all jobs fire.
+    /// From now on nothing is accepted ([`TimerError::Stopped`](super::TimerError::Stopped)). It
+    /// may be called again, also with another `stop`, and by several threads: the strictest
+    /// counts. The order is `Cancel`, `Settle`, `FireAll`, `Drain`; of two drains, the one that
+    /// ends earlier is stricter. A call returns what is left when it ends, so what one call has
+    /// returned no other one returns. A call with `Drain` returns nothing while other calls
+    /// settle, or have all jobs fire.
     ///
     /// A job counts as running until what it captured is dropped. So after each `stop` but `Drain`
     /// the timer holds no value of a job, but for the jobs that the call returns. What another
