@@ -6,8 +6,8 @@ use super::series::Due;
 use super::shared::{AWAKE, Shared};
 use super::stats::Counters;
 use super::stopping::Stopping;
-use crate::primitives::catch_user_panic;
 use crate::primitives::plain::Arc;
+use crate::primitives::{catch_user_panic, seeded};
 use crate::wheel::Poll;
 use std::time::{Duration, Instant};
 
@@ -130,6 +130,10 @@ fn park(shared: &Shared, pace: Pace, last: &mut Option<Look>) -> bool {
     let mut jobs = shared.jobs.lock();
     if jobs.is_over() {
         return false;
+    }
+    if jobs.awaited_by == 0 && jobs.is_drained() && !seeded("timer-sleeps-at-its-end") {
+        // The last run has ended, or the last caller has gone, since the look above.
+        return true;
     }
     let mut until = jobs.next_look();
     let is_drained = matches!(jobs.stopping, Some(Stopping::Drain(end)) if end <= now);

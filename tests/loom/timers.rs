@@ -8,6 +8,7 @@
 //! | `the_end_waits_for_what_runs` | no job runs after a shutdown | `timer-ends-without-waiting` |
 //! | `the_end_sees_what_comes_back` | a future that is woken during a shutdown without a thread is polled by it | `timer-ends-on-an-old-look` |
 //! | `the_end_wakes_the_task_that_awaits_it` | a task that awaits the end is woken by what comes back, and polls it | `timer-ends-before-it-is-awaited` |
+//! | `an_end_that_nobody_awaits_ends` | the end of the last run ends a timer that settles in the background | `timer-sleeps-at-its-end` |
 //! | `a_future_is_woken_while_it_is_polled` | no wake-up of an async job is lost | `task-forgets-wakes` |
 //! | `an_abort_meets_the_first_poll` | an async job that is aborted ends, whether it waits, is polled for the first time, or is pending | `timer-forgets-aborts` |
 //! | `an_event_that_finds_the_operation_busy_is_not_lost` | two events, each of which holds one half of the condition: the operation completes, once | `handoff-finish-forgets-requests`, `handoff-request-is-relaxed` |
@@ -195,6 +196,55 @@ fn the_end_wakes_the_task_that_awaits_it() {
             polled = end.as_mut().poll(&mut context);
         }
         assert!(gate.has_passed.load(SeqCst) && timer.running() == 0, "it has ended");
+    });
+}
+
+/// Notes that it is dropped, or that a job waits, for a thread that waits for that.
+struct Noted<T>(Mutex<Option<T>>, Condvar);
+
+impl<T> Noted<T> {
+    fn new() -> Arc<Self> {
+        Arc::new(Self(Mutex::new(None), Condvar::new()))
+    }
+
+    fn note(&self, value: T) {
+        *self.0.lock() = Some(value);
+        self.1.notify_all();
+    }
+
+    fn wait(&self) -> T {
+        let mut noted = self.0.lock();
+        loop {
+            if let Some(value) = noted.take() {
+                return value;
+            }
+            noted = self.1.wait(noted);
+        }
+    }
+}
+
+struct Dropped(Arc<Noted<()>>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.note(());
+    }
+}
+
+#[test]
+fn an_end_that_nobody_awaits_ends() {
+    model(|| {
+        let (jobs, over) = (Noted::<cortado::Job>::new(), Noted::new());
+        let (queue, dropped) = (Arc::clone(&jobs), Dropped(Arc::clone(&over)));
+        let timer = Timer::builder().clock(Clock::custom(|| Duration::ZERO));
+        let timer = timer.executor(move |job: cortado::Job| queue.note(job)).start().unwrap();
+        timer.after(HOUR, move |_| drop(dropped)).unwrap().detach();
+        let settles = timer.clone();
+        let job = timer.after(Duration::ZERO, move |_| drop(settles.shutdown(Stop::Settle)));
+        job.unwrap().detach();
+        // The last run ends on this thread while the timer's own looks for what there is to do.
+        jobs.wait()();
+        over.wait();
     });
 }
 
