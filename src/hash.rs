@@ -1,6 +1,7 @@
 //! Folds the 64-bit hash of a `BuildHasher` to the 32 bits that the mechanisms work with.
 
 use crate::macros::number;
+use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 
 /// 2^64 divided by the golden ratio, as an odd number: the multiplier of Knuth's multiplicative
@@ -16,6 +17,12 @@ number!(Hash32(u32));
 impl Hash32 {
     /// The least hash, at which a walk through all hashes begins.
     pub const FIRST: Self = Self(0);
+
+    /// A key with its hash.
+    #[inline]
+    pub fn with<T>(self, key: T) -> Hashed<T> {
+        Hashed { hash: self, key }
+    }
 }
 
 /// Hashes `key` and folds the result. Every input bit reaches both the top bits (which choose the
@@ -23,6 +30,32 @@ impl Hash32 {
 #[inline]
 pub fn hash32<Q: Hash + ?Sized>(builder: &impl BuildHasher, key: &Q) -> Hash32 {
     fold(builder.hash_one(key))
+}
+
+/// A key, or a reference to a form of one, with the hash that the cache's hasher gives it. An
+/// operation hashes once.
+#[derive(Clone, Copy, Debug)]
+pub struct Hashed<T> {
+    pub hash: Hash32,
+    pub key: T,
+}
+
+impl<Q: ?Sized> Hashed<&Q> {
+    /// Whether this is the key `other`.
+    #[inline]
+    pub fn is<K>(self, other: &K) -> bool
+    where
+        Q: Equivalent<K>,
+    {
+        self.key.equivalent(other)
+    }
+}
+
+impl<K> Hashed<K> {
+    #[inline]
+    pub fn as_ref(&self) -> Hashed<&K> {
+        self.hash.with(&self.key)
+    }
 }
 
 #[inline]

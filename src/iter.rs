@@ -8,8 +8,8 @@ use crate::pool::Handle;
 use std::collections::VecDeque;
 
 /// Iterator over handles on the living entries; see [`Cache::entries`](crate::Cache::entries).
-pub struct Entries<'c, K, V, S = ahash::RandomState> {
-    engine: &'c Engine<K, V, S>,
+pub struct Entries<'c, K, V> {
+    engine: &'c Engine<K, V>,
     /// Hash position at which the walk goes on; `None` at its end.
     cursor: Option<Hash32>,
     /// One node for each key of the last bucket. A key's present entry is looked up when it is the
@@ -17,17 +17,17 @@ pub struct Entries<'c, K, V, S = ahash::RandomState> {
     batch: VecDeque<Handle<K, V>>,
 }
 
-impl<'c, K, V, S> Entries<'c, K, V, S> {
-    pub(crate) fn new(engine: &'c Engine<K, V, S>) -> Self {
+impl<'c, K, V> Entries<'c, K, V> {
+    pub(crate) fn new(engine: &'c Engine<K, V>) -> Self {
         Self { engine, cursor: Some(Hash32::FIRST), batch: VecDeque::new() }
     }
 }
 
-impl<K: Eq, V, S> Entries<'_, K, V, S> {
+impl<K: Eq, V> Entries<'_, K, V> {
     /// What `judge` returns of the next node that is there when it is its turn.
     fn next_judged<T>(
         &mut self,
-        judge: impl Fn(&Engine<K, V, S>, Handle<K, V>) -> Option<T>,
+        judge: impl Fn(&Engine<K, V>, Handle<K, V>) -> Option<T>,
     ) -> Option<T> {
         loop {
             while let Some(node) = self.batch.pop_front() {
@@ -45,7 +45,7 @@ impl<K: Eq, V, S> Entries<'_, K, V, S> {
     }
 }
 
-impl<K: Eq, V, S> Iterator for Entries<'_, K, V, S> {
+impl<K: Eq, V> Iterator for Entries<'_, K, V> {
     type Item = Entry<K, V>;
 
     fn next(&mut self) -> Option<Entry<K, V>> {
@@ -53,15 +53,15 @@ impl<K: Eq, V, S> Iterator for Entries<'_, K, V, S> {
     }
 }
 
-impl<K: Eq, V, S> std::iter::FusedIterator for Entries<'_, K, V, S> {}
+impl<K: Eq, V> std::iter::FusedIterator for Entries<'_, K, V> {}
 
-debug_fields!(impl[K, V, S] Entries<'_, K, V, S>, |it| cache: it.engine.name());
+debug_fields!(impl[K, V] Entries<'_, K, V>, |it| cache: it.engine.name());
 
 /// Iterator over handles on the keys and clones of the values; see
 /// [`Cache::iter`](crate::Cache::iter).
-pub struct Iter<'c, K, V, S = ahash::RandomState>(pub(crate) Entries<'c, K, V, S>);
+pub struct Iter<'c, K, V>(pub(crate) Entries<'c, K, V>);
 
-impl<K: Eq, V: Clone, S> Iterator for Iter<'_, K, V, S> {
+impl<K: Eq, V: Clone> Iterator for Iter<'_, K, V> {
     type Item = (Key<K, V>, V);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -71,6 +71,6 @@ impl<K: Eq, V: Clone, S> Iterator for Iter<'_, K, V, S> {
     }
 }
 
-impl<K: Eq, V: Clone, S> std::iter::FusedIterator for Iter<'_, K, V, S> {}
+impl<K: Eq, V: Clone> std::iter::FusedIterator for Iter<'_, K, V> {}
 
-debug_fields!(impl[K, V, S] Iter<'_, K, V, S>, |it| cache: it.0.engine.name());
+debug_fields!(impl[K, V] Iter<'_, K, V>, |it| cache: it.0.engine.name());

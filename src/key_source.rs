@@ -1,5 +1,6 @@
 //! The sources of keys.
 
+use crate::hash::Hashed;
 use crate::to_key::ToKey;
 use equivalent::Equivalent;
 use std::fmt;
@@ -55,6 +56,25 @@ impl<K, Q: ToKey<K> + Hash + ?Sized> KeySource<K> for &Q {
     #[inline]
     fn into_key(self) -> K {
         self.to_key()
+    }
+}
+
+impl<T> Hashed<T> {
+    /// What the cache looks up.
+    #[inline]
+    pub fn borrowed<K>(&self) -> Hashed<&T::Borrowed>
+    where
+        T: KeySource<K>,
+    {
+        self.hash.with(self.key.borrowed())
+    }
+
+    #[inline]
+    pub fn into_key<K>(self) -> Hashed<K>
+    where
+        T: KeySource<K>,
+    {
+        self.hash.with(self.key.into_key())
     }
 }
 

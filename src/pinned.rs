@@ -1,6 +1,6 @@
 //! Views of a cache, whose lookups return references.
 
-use crate::engine::Engine;
+use crate::engine::WithHasher;
 use crate::epoch::Guard;
 use crate::macros::debug_fields;
 use equivalent::Equivalent;
@@ -10,13 +10,13 @@ use std::hash::{BuildHasher, Hash};
 ///
 /// It stays on its thread.
 pub struct Pinned<'c, K, V, S> {
-    engine: &'c Engine<K, V, S>,
+    cache: &'c WithHasher<K, V, S>,
     guard: Guard,
 }
 
 impl<'c, K, V, S> Pinned<'c, K, V, S> {
-    pub(crate) fn new(engine: &'c Engine<K, V, S>) -> Self {
-        Self { engine, guard: crate::epoch::pin() }
+    pub(crate) fn new(cache: &'c WithHasher<K, V, S>) -> Self {
+        Self { cache, guard: crate::epoch::pin() }
     }
 }
 
@@ -27,10 +27,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Pinned<'_, K, V, S> {
     /// the view is held, also if the entry expires or is removed meanwhile.
     #[inline]
     pub fn get<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> Option<&V> {
-        let hash = self.engine.hash(key);
-        let (value, due) = self.engine.read_value(&self.guard, hash, key);
+        let (value, due) = self.cache.read_value(&self.guard, self.cache.hashed(key));
         if due {
-            self.engine.after_read();
+            self.cache.after_read();
         }
         value
     }
@@ -57,4 +56,4 @@ impl<K: Hash + Eq, V, S: BuildHasher> Pinned<'_, K, V, S> {
     }
 }
 
-debug_fields!(impl[K, V, S] Pinned<'_, K, V, S>, |it| cache: it.engine.name());
+debug_fields!(impl[K, V, S] Pinned<'_, K, V, S>, |it| cache: it.cache.name());

@@ -32,7 +32,7 @@ pub struct Removals<K, V> {
 }
 
 impl<K, V> Removals<K, V> {
-    pub(crate) fn take_from<S>(engine: &Engine<K, V, S>) -> Option<Self> {
+    pub(crate) fn take_from(engine: &Engine<K, V>) -> Option<Self> {
         Some(Self { receiver: engine.take_receiver()?, streak: Streak::default() })
     }
 

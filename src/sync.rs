@@ -60,7 +60,7 @@ impl<K, V> BuildTarget<K, V> for SegmentedCache<K, V> {
     type Hashed<S> = SegmentedCache<K, V, S>;
 
     fn of_engine<S>(engine: sealed::Built<K, V, S>) -> SegmentedCache<K, V, S> {
-        SegmentedCache(Cache::from_engine(engine.0))
+        SegmentedCache(Cache::of_engine(engine.0))
     }
 }
 
@@ -132,7 +132,7 @@ where
 
 impl<'c, K: Hash + Eq, V: Clone, S: BuildHasher> IntoIterator for &'c SegmentedCache<K, V, S> {
     type Item = (crate::Key<K, V>, V);
-    type IntoIter = Iter<'c, K, V, S>;
+    type IntoIter = Iter<'c, K, V>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.0.iter()

@@ -1,5 +1,6 @@
 //! Borrowed forms of keys from which a key can be made.
 
+use crate::hash::Hashed;
 use equivalent::Equivalent;
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -60,6 +61,16 @@ pub trait ToKey<K>: Equivalent<K> {
 impl<K: Clone + Eq> ToKey<K> for K {
     fn to_key(&self) -> K {
         self.clone()
+    }
+}
+
+impl<Q: ?Sized> Hashed<&Q> {
+    /// Makes the key.
+    pub fn to_key<K>(self) -> Hashed<K>
+    where
+        Q: ToKey<K>,
+    {
+        self.hash.with(self.key.to_key())
     }
 }
 

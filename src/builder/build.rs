@@ -2,7 +2,7 @@
 
 use super::Builder;
 use crate::cache::Cache;
-use crate::engine::Engine;
+use crate::engine::WithHasher;
 use crate::error::BuildError;
 use ahash::RandomState;
 use std::hash::{BuildHasher, Hash};
@@ -23,13 +23,13 @@ pub trait BuildTarget<K, V>: sealed::Sealed {
 }
 
 pub(crate) mod sealed {
-    use crate::engine::Engine;
+    use crate::engine::WithHasher;
     use std::sync::Arc;
 
     pub trait Sealed {}
 
     /// It keeps the engine out of the public interface.
-    pub struct Built<K, V, S>(pub(crate) Arc<Engine<K, V, S>>);
+    pub struct Built<K, V, S>(pub(crate) Arc<WithHasher<K, V, S>>);
 }
 
 impl<K, V> sealed::Sealed for Cache<K, V> {}
@@ -38,7 +38,7 @@ impl<K, V> BuildTarget<K, V> for Cache<K, V> {
     type Hashed<S> = Cache<K, V, S>;
 
     fn of_engine<S>(engine: sealed::Built<K, V, S>) -> Cache<K, V, S> {
-        Cache::from_engine(engine.0)
+        Cache::of_engine(engine.0)
     }
 }
 
@@ -126,7 +126,7 @@ where
     V: Send + Sync + 'static,
 {
     /// Checks the settings and makes the engine of a cache.
-    pub(crate) fn into_engine<S>(self, hasher: S) -> Result<Arc<Engine<K, V, S>>, BuildError>
+    pub(crate) fn into_engine<S>(self, hasher: S) -> Result<Arc<WithHasher<K, V, S>>, BuildError>
     where
         S: BuildHasher + Send + Sync + 'static,
     {
@@ -135,7 +135,7 @@ where
         config.has_listener = !hooks.listeners.is_empty();
         config.refresh.has_policy = hooks.refresh.is_some();
         config.check()?;
-        Engine::new(config, hooks, hasher)
+        WithHasher::new(config, hooks, hasher)
             .map_err(|error| BuildError::new("scheduler", format!("its thread: {error}")))
     }
 }

@@ -203,6 +203,6 @@ where
         self.config.refresh.has_loader = true;
         let engine = self.into_engine(hasher)?;
         engine.start_reloads();
-        Ok(LoadingCache::new(Cache::from_engine(engine), loader))
+        Ok(LoadingCache::new(Cache::of_engine(engine), loader))
     }
 }

@@ -94,7 +94,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         V: Clone,
     {
         let loader = |keys: &[&K]| loader(keys).map(loaded);
-        self.engine().load_many(keys.into_iter().map(OwnedKey), loader)
+        self.inner.load_many(keys.into_iter().map(OwnedKey), loader)
     }
 
     /// Inserts all pairs, one after the other, as [`insert`](Self::insert) does. A value may be a
@@ -112,7 +112,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// ```
     pub fn insert_many<L: Into<Loaded<V>>>(&self, pairs: impl IntoIterator<Item = (K, L)>) {
         for (key, value) in pairs {
-            self.engine().insert_loaded(key, value.into());
+            self.engine().insert_loaded(self.inner.owned(key), value.into());
         }
     }
 

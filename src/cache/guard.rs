@@ -1,7 +1,7 @@
 //! Loads by a guard, for callers who cannot put their load into a closure.
 
 use super::Cache;
-use crate::engine::{Engine, PendingLoad};
+use crate::engine::{PendingLoad, WithHasher};
 use crate::entry::Entry;
 use crate::loaded::Loaded;
 use crate::macros::debug_fields;
@@ -40,7 +40,7 @@ use std::sync::Arc;
 /// ```
 #[must_use = "dropping the guard gives the load up"]
 pub struct LoadGuard<K, V, S = ahash::RandomState> {
-    engine: Arc<Engine<K, V, S>>,
+    cache: Arc<WithHasher<K, V, S>>,
     /// `None` once the guard was used.
     load: Option<PendingLoad<K, V>>,
 }
@@ -77,7 +77,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Q: ToKey<K> + Hash + ?Sized,
         V: Clone,
     {
-        match self.engine().value_or_load(key) {
+        match self.engine().value_or_load(self.hashed(key)) {
             Ok(entry) => Ok(entry.into_value()),
             Err(load) => Err(LoadGuard::new(self, load)),
         }
@@ -100,13 +100,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> LoadGuard<K, V, S> {
     /// up, and the key is as before.
     pub fn insert(mut self, value: impl Into<Loaded<V>>) -> Entry<K, V> {
         let load = self.load.take().expect("a guard is used once");
-        self.engine.finish_pending(load, value.into())
+        self.cache.finish_pending(load, value.into())
     }
 }
 
 impl<K, V, S> LoadGuard<K, V, S> {
     pub(crate) fn new(cache: &Cache<K, V, S>, load: PendingLoad<K, V>) -> Self {
-        Self { engine: Arc::clone(&cache.engine), load: Some(load) }
+        Self { cache: Arc::clone(&cache.inner), load: Some(load) }
     }
 
     /// The key that is being loaded.
@@ -119,7 +119,7 @@ impl<K, V, S> LoadGuard<K, V, S> {
 impl<K, V, S> Drop for LoadGuard<K, V, S> {
     fn drop(&mut self) {
         if let Some(load) = self.load.take() {
-            self.engine.give_up_pending(load);
+            self.cache.give_up_pending(load);
         }
     }
 }

@@ -32,7 +32,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// }
     /// assert_eq!(sum, 285);
     /// ```
-    pub fn iter(&self) -> Iter<'_, K, V, S>
+    pub fn iter(&self) -> Iter<'_, K, V>
     where
         V: Clone,
     {
@@ -47,7 +47,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// let longest = cache.entries().max_by_key(|entry| entry.len()).unwrap();
     /// assert_eq!(*longest.key(), "k");
     /// ```
-    pub fn entries(&self) -> Entries<'_, K, V, S> {
+    pub fn entries(&self) -> Entries<'_, K, V> {
         Entries::new(self.engine())
     }
 
@@ -153,7 +153,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
 impl<'c, K: Hash + Eq, V: Clone, S: BuildHasher> IntoIterator for &'c Cache<K, V, S> {
     type Item = (Key<K, V>, V);
-    type IntoIter = Iter<'c, K, V, S>;
+    type IntoIter = Iter<'c, K, V>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.iter()

@@ -147,7 +147,11 @@ impl<K: Hash + Eq, V, S: BuildHasher, Src: KeySource<K>> KeyEntry<'_, K, V, S, S
     ) -> Entry<K, V> {
         let init = |_| Loaded::new(init());
         let mut condition = |value: &V, _| replace_if(value);
-        Loaded::<V>::shared(self.cache.engine().load(self.key, init, Some(&mut condition)))
+        Loaded::<V>::shared(self.cache.engine().load(
+            self.cache.with_hasher().source(self.key),
+            init,
+            Some(&mut condition),
+        ))
     }
 
     /// Returns a handle on the key's entry; if the key has none, `init` may make the value.
@@ -207,7 +211,11 @@ impl<K: Hash + Eq, V, S: BuildHasher, Src: KeySource<K>> KeyEntry<'_, K, V, S, S
         self,
         loader: impl FnOnce() -> R,
     ) -> R::Shared<Entry<K, V>> {
-        R::shared(self.cache.engine().load(self.key, |_| loader(), None))
+        R::shared(self.cache.engine().load(
+            self.cache.with_hasher().source(self.key),
+            |_| loader(),
+            None,
+        ))
     }
 
     /// Looks at the key's living entry, decides, and does what was decided, atomically.
@@ -276,7 +284,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, Src: KeySource<K>> KeyEntry<'_, K, V, S, S
     where
         F: FnOnce(Option<Entry<K, V>>) -> Result<Op<V>, E>,
     {
-        self.cache.engine().compute(self.key.into_key(), compute)
+        self.cache.engine().compute(self.cache.with_hasher().source(self.key).into_key(), compute)
     }
 
     /// Inserts the value that `compute` makes from the key's living entry, and returns a handle

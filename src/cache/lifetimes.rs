@@ -26,7 +26,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.expires_in("unknown"), Expiration::NoEntry);
     /// ```
     pub fn expires_in<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> Expiration<Duration> {
-        self.engine().expiration(key, |deadline, now| deadline.saturating_since(now).to_duration())
+        self.engine().expiration(self.hashed(key), |deadline, now| {
+            deadline.saturating_since(now).to_duration()
+        })
     }
 
     /// Returns when the key's entry expires; otherwise like [`expires_in`](Self::expires_in).
@@ -42,7 +44,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// ```
     pub fn expires_at<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> Expiration<Instant> {
         let ticker = &self.engine().core.ticker;
-        self.engine().expiration(key, |deadline, _| ticker.instant_of(deadline))
+        self.engine().expiration(self.hashed(key), |deadline, _| ticker.instant_of(deadline))
     }
 
     /// Gives the key's living entry this long to live from now on, longer or shorter than before:
@@ -72,7 +74,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// ```
     pub fn set_ttl<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q, ttl: Duration) -> bool {
         let ttl = nanos(ttl);
-        self.engine().set_hard_deadline(key, |now| now.saturating_add(ttl))
+        self.engine().set_hard_deadline(self.hashed(key), |now| now.saturating_add(ttl))
     }
 
     /// Sets the instant at which the key's living entry expires; otherwise like
@@ -93,7 +95,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Q: Equivalent<K> + Hash + ?Sized,
     {
         let until = self.engine().core.ticker.time_of(deadline);
-        self.engine().set_hard_deadline(key, |_| until)
+        self.engine().set_hard_deadline(self.hashed(key), |_| until)
     }
 
     /// Lets the key's living entry live forever: Redis' `PERSIST`.
@@ -113,7 +115,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.expires_in("k"), Expiration::Never);
     /// ```
     pub fn persist<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> bool {
-        self.engine().set_hard_deadline(key, |_| NEVER)
+        self.engine().set_hard_deadline(self.hashed(key), |_| NEVER)
     }
 
     /// Makes the key's living entry stale, so that its next read triggers a reload. Returns whether
@@ -144,7 +146,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(settings.get(&"k"), Ok(1)); // an executor that runs jobs at once has reloaded it
     /// ```
     pub fn make_stale<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> bool {
-        self.engine().make_stale(key)
+        self.engine().make_stale(self.hashed(key))
     }
 
     /// Makes all entries stale, as [`make_stale`](Self::make_stale) does, and overtakes all loads
@@ -175,7 +177,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// ```
     pub fn touch<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> bool {
         let guard = crate::epoch::pin();
-        let lookup = self.engine().read(&guard, key);
+        let lookup = self.engine().read(&guard, self.hashed(key));
         let (is_there, due) = (lookup.node.is_some(), lookup.due);
         drop(guard);
         if due {

@@ -81,7 +81,7 @@ where
     where
         V: Clone,
     {
-        match self.cache.engine().read_clone_only(key) {
+        match self.cache.engine().read_clone_only(self.cache.hashed(key)) {
             (Some(value), false) => return Ok(value),
             (Some(value), true) => {
                 let Some(made) = self.cache.engine().after_own_read() else { return Ok(value) };
@@ -128,14 +128,14 @@ where
         key: &Q,
         made: Vec<Entry<K, V>>,
     ) -> Option<Entry<K, V>> {
-        let engine = self.cache.engine();
-        engine.entry_after_reload((engine.hash(key), key), made)
+        self.cache.engine().entry_after_reload(self.cache.hashed(key), made)
     }
 
     /// Loads a key that a read has just found without a value.
     fn load_uncounted(&self, key: K) -> Result<Entry<K, V>, Arc<E>> {
         let wanted = key.clone();
         let load = || self.loader.load(&wanted);
+        let key = self.cache.inner.owned(key);
         self.cache.engine().load_after_miss(key, load, None).expect("there is no deadline")
     }
 
@@ -167,7 +167,7 @@ where
     {
         let loader =
             |keys: &[&K]| Ok(LoadedMany { pairs: self.loader.load_many(keys), absent: None });
-        self.cache.engine().load_many(keys, loader)
+        self.cache.inner.load_many(keys, loader)
     }
 
     /// Starts a reload of the key's value, stale or not; if the key has none, a load. Returns
@@ -199,7 +199,7 @@ where
     /// ```
     pub fn refresh<Q: ToKey<K> + Hash + ?Sized>(&self, key: &Q) -> bool {
         let loader = Arc::clone(&self.loader);
-        self.cache.engine().refresh_key(key, move |key| loader.load(key))
+        self.cache.inner.refresh_key(self.cache.hashed(key), move |key| loader.load(key))
     }
 
     /// Reloads the key's value, stale or not, and returns it; if the key has none, loads it.
@@ -310,7 +310,7 @@ where
         }
         let wanted = key.to_key();
         let load = || self.loader.load(&wanted);
-        match engine.load_after_miss(wanted.clone(), load, hard) {
+        match engine.load_after_miss(self.cache.inner.owned(wanted.clone()), load, hard) {
             Some(Ok(entry)) => Ok(entry.into_value()),
             Some(Err(error)) => Err(LoadError::Failed(error)),
             None => Err(LoadError::TimedOut),
@@ -343,7 +343,7 @@ where
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        self.cache.engine().last_failure(key)
+        self.cache.engine().last_failure(self.cache.hashed(key))
     }
 
     /// See [`Cache::insert`].

@@ -18,7 +18,9 @@ pub use key_entry::KeyEntry;
 pub use loading::{LoadLimits, LoadingCache};
 
 use crate::builder::Builder;
-use crate::engine::Engine;
+use crate::engine::{Engine, WithHasher};
+use crate::hash::Hashed;
+use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
 /// A concurrent cache in which every entry has a lifetime of its own.
@@ -46,12 +48,12 @@ use std::sync::Arc;
 /// assert_eq!(cache.get("token").as_deref(), Some("abc"));
 /// ```
 pub struct Cache<K, V, S = ahash::RandomState> {
-    engine: Arc<Engine<K, V, S>>,
+    inner: Arc<WithHasher<K, V, S>>,
 }
 
 impl<K, V> Cache<K, V>
 where
-    K: std::hash::Hash + Eq + Send + Sync + 'static,
+    K: Hash + Eq + Send + Sync + 'static,
     V: Send + Sync + 'static,
 {
     /// Makes a cache of at most `max_capacity` entries.
@@ -70,18 +72,29 @@ where
 }
 
 impl<K, V, S> Cache<K, V, S> {
-    pub(crate) fn from_engine(engine: Arc<Engine<K, V, S>>) -> Self {
-        Self { engine }
+    pub(crate) fn of_engine(inner: Arc<WithHasher<K, V, S>>) -> Self {
+        Self { inner }
     }
 
-    pub(crate) fn engine(&self) -> &Engine<K, V, S> {
-        &self.engine
+    pub(crate) fn engine(&self) -> &Engine<K, V> {
+        &self.inner.engine
+    }
+
+    pub(crate) fn with_hasher(&self) -> &Arc<WithHasher<K, V, S>> {
+        &self.inner
+    }
+}
+
+impl<K, V, S: BuildHasher> Cache<K, V, S> {
+    #[inline]
+    pub(crate) fn hashed<'q, Q: Hash + ?Sized>(&self, key: &'q Q) -> Hashed<&'q Q> {
+        self.inner.hashed(key)
     }
 }
 
 impl<K, V, S> Clone for Cache<K, V, S> {
     /// Returns another handle on the same cache.
     fn clone(&self) -> Self {
-        Self { engine: Arc::clone(&self.engine) }
+        Self { inner: Arc::clone(&self.inner) }
     }
 }

@@ -36,7 +36,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     where
         V: Clone,
     {
-        self.engine().read_clone(key)
+        self.engine().read_clone(self.hashed(key))
     }
 
     /// Returns a clone of the key's value, if the key has a living entry for which `accept` returns
@@ -78,7 +78,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Q: Equivalent<K> + Hash + ?Sized,
         V: Clone,
     {
-        self.engine().read_clone_if(key, accept)
+        self.engine().read_clone_if(self.hashed(key), accept)
     }
 
     /// Returns a handle on the key's living entry: key, value, age, remaining life, weight.
@@ -100,7 +100,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(entry.expires_in(), Some(Duration::from_secs(40)));
     /// ```
     pub fn get_entry<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> Option<Entry<K, V>> {
-        let (entry, due) = self.engine().read_entry(key);
+        let (entry, due) = self.engine().read_entry(self.hashed(key));
         if due {
             self.engine().after_read();
         }
@@ -109,7 +109,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     /// [`get_entry`](Self::get_entry), and what reloads have made that the read has run.
     pub(crate) fn read_entry<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> EntryRead<K, V> {
-        let (entry, due) = self.engine().read_entry(key);
+        let (entry, due) = self.engine().read_entry(self.hashed(key));
         (entry, if due { self.engine().after_own_read() } else { None })
     }
 
@@ -131,7 +131,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     pub fn peek<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> Option<Entry<K, V>> {
         let guard = crate::epoch::pin();
         let engine = self.engine();
-        engine.peek_at(&guard, engine.hash(key), key).map(|node| engine.entry_of(node))
+        engine.peek_at(&guard, self.hashed(key)).map(|node| engine.entry_of(node))
     }
 
     /// Returns whether the key has a living entry. Like [`peek`](Self::peek), it leaves no trace.
@@ -143,7 +143,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// ```
     pub fn contains_key<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> bool {
         let guard = crate::epoch::pin();
-        self.engine().peek_at(&guard, self.engine().hash(key), key).is_some()
+        self.engine().peek_at(&guard, self.hashed(key)).is_some()
     }
 
     /// Returns a view whose lookups return references and clone nothing.
@@ -168,6 +168,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// ```
     #[must_use]
     pub fn pin(&self) -> Pinned<'_, K, V, S> {
-        Pinned::new(self.engine())
+        Pinned::new(&self.inner)
     }
 }

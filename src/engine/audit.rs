@@ -10,7 +10,7 @@ use crate::pool::Timers;
 use crate::removal::RemovalCause;
 use std::collections::HashSet;
 
-impl<K, V, S> Engine<K, V, S> {
+impl<K, V> Engine<K, V> {
     /// Runs all maintenance, then checks that index, wheel, policy, pool, queues and counters
     /// agree.
     ///

@@ -11,37 +11,33 @@ use super::step::Step;
 use crate::clock::Timestamp;
 use crate::entry::{Entry, Origin};
 use crate::flight::board::Version;
-use crate::hash::Hash32;
+use crate::hash::{Hash32, Hashed};
 use crate::node::Generation;
 use crate::pool::RawHandle;
 use crate::primitives::{Arc, seeded};
 use equivalent::Equivalent;
-use std::hash::{BuildHasher, Hash};
 
 /// The outcome of an attempt to write: its result, and the event to record with the time of the
 /// write.
 pub type Attempt<T> = Result<(T, Option<(Packed, Timestamp)>), Obstacle>;
 
-impl<K, V, S> Engine<K, V, S> {
+impl<K, V> Engine<K, V> {
     /// The load or computation of the key, if one is registered, and the version of the board at
     /// which that was true. If this thread is dropping the future of that flight's owner, takes the
     /// flight off the board: a wait for it would never end.
     pub fn flight_of<Q: Equivalent<K> + ?Sized>(
         &self,
-        hash: Hash32,
-        key: &Q,
+        key: Hashed<&Q>,
     ) -> (Version, Option<Arc<Flight>>) {
-        let shard = self.core.flights.shard(hash);
-        let (version, flights) = shard.snapshot(hash);
-        let same = |flight: &Arc<Flight>| {
-            key.equivalent(self.pool.handle(flight.key_node().clone()).key())
-        };
+        let shard = self.core.flights.shard(key.hash);
+        let (version, flights) = shard.snapshot(key.hash);
+        let same = |flight: &Arc<Flight>| key.is(self.pool.handle(flight.key_node().clone()).key());
         let mut flight = flights.into_iter().find(same);
         let is_own = |flight: &mut Arc<Flight>| {
             reentrancy::cancels(flight.token()) && !seeded("destructors-wait-for-their-keys")
         };
         if let Some(own) = flight.take_if(is_own) {
-            shard.remove(hash, &own);
+            shard.remove(key.hash, &own);
         }
         (version, flight)
     }
@@ -50,10 +46,10 @@ impl<K, V, S> Engine<K, V, S> {
     /// else leaves it alone. The caller must hold no epoch guard.
     pub fn clearance<Q: Equivalent<K> + ?Sized>(
         &self,
-        (hash, key): (Hash32, &Q),
+        key: Hashed<&Q>,
         overtakes: impl FnOnce(FlightKind) -> bool,
     ) -> Step<Clearance<'static>> {
-        let (version, flight) = self.flight_of(hash, key);
+        let (version, flight) = self.flight_of(key);
         match flight {
             Some(flight) if flight.kind() == FlightKind::Exclusive => return Err(flight),
             Some(flight) if overtakes(flight.kind()) => flight.overtake(),
@@ -69,7 +65,7 @@ impl<K, V, S> Engine<K, V, S> {
     #[inline(always)]
     pub fn step_write<Q: Equivalent<K> + ?Sized, T>(
         &self,
-        (hash, key): (Hash32, &Q),
+        key: Hashed<&Q>,
         clearance: &mut Clearance<'static>,
         get_clearance: impl Fn() -> Step<Clearance<'static>>,
         attempt: impl for<'g> Fn(
@@ -80,7 +76,7 @@ impl<K, V, S> Engine<K, V, S> {
         let mut exact = false;
         loop {
             let guard = crate::epoch::pin();
-            let found = self.search_either(&guard, hash, key, exact);
+            let found = self.search_either(&guard, key, exact);
             match attempt(found, *clearance) {
                 Ok((done, event)) => {
                     drop(guard);
@@ -102,10 +98,10 @@ impl<K, V, S> Engine<K, V, S> {
     /// of the key's entry. A load that has no entry to share goes on, unless the key has no
     /// entry any more: that was a removal.
     #[cold]
-    pub fn overtake_load<Q: Equivalent<K> + ?Sized>(&self, hash: Hash32, key: &Q) {
-        let Some(flight) = self.flight_of(hash, key).1 else { return };
+    pub fn overtake_load<Q: Equivalent<K> + ?Sized>(&self, key: Hashed<&Q>) {
+        let Some(flight) = self.flight_of(key).1 else { return };
         let is_load = flight.kind() == FlightKind::Load;
-        let is_removed = || is_load && self.find(&crate::epoch::pin(), hash, key).is_none();
+        let is_removed = || is_load && self.find(&crate::epoch::pin(), key).is_none();
         if flight.may_share_entry() || is_removed() {
             flight.overtake();
         }
@@ -116,13 +112,13 @@ impl<K, V, S> Engine<K, V, S> {
     /// [`OnLoad::Overtake`]. `share` gives a count on a node with the key.
     pub fn acquire_key<Q: Equivalent<K> + ?Sized>(
         &self,
-        (hash, key): (Hash32, &Q),
+        key: Hashed<&Q>,
         share: &dyn Fn() -> RawHandle,
         on_load: OnLoad,
     ) -> Step<FlightGuard> {
         loop {
-            match self.flight_of(hash, key) {
-                (_, Some(other)) if self.core.dismiss_overtaken(hash, &other, on_load) => {}
+            match self.flight_of(key) {
+                (_, Some(other)) if self.core.dismiss_overtaken(key.hash, &other, on_load) => {}
                 (_, Some(other)) => return Err(other),
                 (seen, None) => {
                     if let Some(guard) =
@@ -169,15 +165,15 @@ impl Core {
     }
 }
 
-impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
+impl<K: Eq, V> Engine<K, V> {
     /// The key's living entry, and the generation that was current at that moment. The caller's
     /// flight must be registered: every write that locked the bucket before this call has ended,
     /// and every later one sees the flight.
-    pub fn stable_entry(&self, hash: Hash32, key: &K) -> (Option<Entry<K, V>>, Generation) {
+    pub fn stable_entry(&self, key: Hashed<&K>) -> (Option<Entry<K, V>>, Generation) {
         let guard = crate::epoch::pin();
         let mut exact = false;
         loop {
-            let (found, node) = self.search_either(&guard, hash, key, exact);
+            let (found, node) = self.search_either(&guard, key, exact);
             exact = true;
             let Ok(locked) = found.lock() else { continue };
             // The deadline may have been changed between the search and the lock.

@@ -16,7 +16,8 @@
 //!
 //! | callback | held meanwhile | thread | how often | a panic |
 //! |---|---|---|---|---|
-//! | `Hash`, `Eq` of keys | a guard | the caller's | hash once per operation, equality per candidate, again when entries with the same hash changed meanwhile | reaches the caller; the operation has not happened (`retain`: earlier removals stand) |
+//! | `Hash` of keys | nothing, or a view | the caller's | once per operation and key | reaches the caller; the operation has not begun (a bulk load: other keys may have been read) |
+//! | `Eq` of keys | a guard | the caller's | once per candidate, again when entries with the same hash changed meanwhile | reaches the caller; the operation has not happened (`retain`: earlier removals stand) |
 //! | weigher | nothing; a write of its own key panics | the caller's | once per value | the same |
 //! | clock | nothing, or a guard | the caller's, the one that runs maintenance, or the scheduler's | a few times per operation | the same; from maintenance: before the pass began |
 //! | expiry hooks of writes | nothing; a write of their own key panics | the caller's | once per operation; twice for a short lifetime by the system's clock; once more if the key's own entry changed meanwhile or the write had to wait | the same |
@@ -79,5 +80,5 @@ pub use self::{
 pub use delivery::{Pending, Receiver};
 pub use loads::{NoLoadCondition, PendingLoad};
 pub use tasks::{as_task, made_before, until};
-pub use typed::{Engine, Hooks};
+pub use typed::{Engine, Hooks, WithHasher};
 pub use write::NoCondition;

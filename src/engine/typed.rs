@@ -10,8 +10,11 @@ use crate::clock::Clock;
 use crate::clock::{Nanos, Ticker, nanos};
 use crate::config::{Config, EvictionPolicy, Policy};
 use crate::entry::Removed;
+use crate::executor::Running;
 use crate::expiry::Expiry;
 use crate::expiry::default_hook::{Sealed, SetsOn};
+use crate::hash::{Hashed, hash32};
+use crate::key_source::KeySource;
 use crate::loader::Reload;
 use crate::pool::{Column, Columns, Pool, RawPool};
 use crate::primitives::atomic::AtomicBool;
@@ -23,6 +26,8 @@ use crate::scheduler::{Scheduled, Scheduler};
 use crate::stats::Stats;
 use std::any::Any;
 use std::future::Future;
+use std::hash::{BuildHasher, Hash};
+use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -73,11 +78,44 @@ pub struct Hooks<K, V> {
     pub loader: Option<Reload<K, V>>,
 }
 
-/// Everything behind the one `Arc` of a [`Cache`](crate::Cache).
-pub struct Engine<K, V, S> {
+/// What is behind the one `Arc` of a [`Cache`](crate::Cache). The engine takes keys with their
+/// hashes, so that it does not depend on the type of the hasher.
+pub struct WithHasher<K, V, S> {
+    pub engine: Engine<K, V>,
+    pub hasher: S,
+}
+
+impl<K, V, S> WithHasher<K, V, S> {
+    #[inline]
+    pub fn hashed<'q, Q: Hash + ?Sized>(&self, key: &'q Q) -> Hashed<&'q Q>
+    where
+        S: BuildHasher,
+    {
+        hash32(&self.hasher, key).with(key)
+    }
+
+    #[inline]
+    pub fn source<Q: KeySource<K>>(&self, key: Q) -> Hashed<Q>
+    where
+        S: BuildHasher,
+    {
+        hash32(&self.hasher, key.borrowed()).with(key)
+    }
+
+    #[inline]
+    pub fn owned(&self, key: K) -> Hashed<K>
+    where
+        K: Hash,
+        S: BuildHasher,
+    {
+        hash32(&self.hasher, &key).with(key)
+    }
+}
+
+/// Everything but the hasher.
+pub struct Engine<K, V> {
     pub core: Arc<Core>,
     pub pool: Pool<K, V>,
-    pub hasher: S,
     pub hooks: Hooks<K, V>,
     /// What reads have to do beside finding the entry.
     pub mode: ReadMode,
@@ -98,16 +136,59 @@ pub struct Engine<K, V, S> {
     eviction: EvictionPolicy,
 }
 
-impl<K, V, S> Engine<K, V, S>
+impl<K, V, S> Deref for WithHasher<K, V, S> {
+    type Target = Engine<K, V>;
+
+    #[inline]
+    fn deref(&self) -> &Engine<K, V> {
+        &self.engine
+    }
+}
+
+impl<K, V, S> WithHasher<K, V, S>
 where
-    Self: Deliver,
     K: Send + Sync + 'static,
     V: Send + Sync + 'static,
     S: Send + Sync + 'static,
 {
     /// # Errors
     /// If the scheduler's thread cannot be started.
-    pub fn new(config: Config, mut hooks: Hooks<K, V>, hasher: S) -> std::io::Result<Arc<Self>> {
+    pub fn new(config: Config, hooks: Hooks<K, V>, hasher: S) -> std::io::Result<Arc<Self>> {
+        // A model has no process, and so no scheduler of one.
+        #[cfg(not(cortado_loom))]
+        let scheduled_by = config.scheduled.then(|| config.clock.clone());
+        let cache = Arc::new(Self { engine: Engine::new(config, hooks), hasher });
+        #[cfg(not(cortado_loom))]
+        if let Some(clock) = scheduled_by {
+            set_alarm(&cache.core, &clock)?;
+        }
+        if cache.reloads.is_some() {
+            let myself = Arc::downgrade(&cache) as Weak<dyn Any + Send + Sync>;
+            let _ = cache.myself.set(myself);
+        }
+        let client = Arc::downgrade(&cache) as Weak<dyn Deliver>;
+        cache.core.set_client(client);
+        Ok(cache)
+    }
+}
+
+impl<K, V, S> Deliver for WithHasher<K, V, S>
+where
+    K: Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    S: Send + Sync + 'static,
+{
+    fn deliver_job(&self, running: Running) {
+        self.engine.deliver_job(running);
+    }
+}
+
+impl<K, V> Engine<K, V> {
+    fn new(config: Config, mut hooks: Hooks<K, V>) -> Self
+    where
+        K: Send + Sync + 'static,
+        V: Send + Sync + 'static,
+    {
         let pool = Pool::new(columns(&config));
         let sets_on = hooks.expiry.as_ref().and_then(|policy| policy.sets_on(Sealed));
         let leaves_reads_alone = matches!(sets_on, Some(SetsOn::Create | SetsOn::Write));
@@ -117,10 +198,9 @@ where
         let asks_about_values = hooks.weigher.is_some() || config.reloads().is_some();
         let (policy, loader) = (hooks.refresh.take(), hooks.loader.take());
         let reloads = config.reloads().map(|it| Box::new(TypedReloads::new(it, policy, loader)));
-        let engine = Arc::new(Self {
+        Self {
             core,
             pool,
-            hasher,
             mode,
             updates_create: AtomicBool::new(answers_alone),
             answers_alone,
@@ -130,19 +210,7 @@ where
             hooks,
             name: config.name,
             eviction: config.eviction,
-        });
-        // A model has no process, and so no scheduler of one.
-        #[cfg(not(cortado_loom))]
-        if config.scheduled {
-            set_alarm(&engine.core, &config.clock)?;
         }
-        if engine.reloads.is_some() {
-            let myself = Arc::downgrade(&engine) as Weak<dyn Any + Send + Sync>;
-            let _ = engine.myself.set(myself);
-        }
-        let client = Arc::downgrade(&engine) as Weak<dyn Deliver>;
-        engine.core.set_client(client);
-        Ok(engine)
     }
 }
 
@@ -191,7 +259,7 @@ fn set_alarm(core: &Arc<Core>, clock: &Clock) -> std::io::Result<()> {
     Ok(())
 }
 
-impl<K, V, S> Engine<K, V, S> {
+impl<K, V> Engine<K, V> {
     /// Whether reads ask the expiry policy: for tests.
     #[cfg(feature = "internals")]
     pub fn has_read_hook(&self) -> bool {

@@ -139,6 +139,6 @@ where
         self.config.refresh.has_loader = true;
         let engine = self.into_engine(hasher)?;
         engine.start_reloads_by(Arc::clone(&loader));
-        Ok(LoadingCache::new(Cache::from_engine(engine), loader))
+        Ok(LoadingCache::new(Cache::of_engine(engine), loader))
     }
 }

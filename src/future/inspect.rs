@@ -16,7 +16,7 @@ where
     S: BuildHasher + Send + Sync + 'static,
 {
     /// See [`crate::Cache::iter`]. It waits for nothing.
-    pub fn iter(&self) -> Iter<'_, K, V, S>
+    pub fn iter(&self) -> Iter<'_, K, V>
     where
         V: Clone,
     {
@@ -81,7 +81,7 @@ impl<K, V, S> Cache<K, V, S> {
 
 impl<'c, K: Hash + Eq, V: Clone, S: BuildHasher> IntoIterator for &'c Cache<K, V, S> {
     type Item = (Key<K, V>, V);
-    type IntoIter = Iter<'c, K, V, S>;
+    type IntoIter = Iter<'c, K, V>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.cache.iter()

@@ -64,7 +64,8 @@ where
         decide: impl FnOnce(Option<Entry<K, V>>) -> F,
         op_of: impl Fn(F::Output) -> Result<Op<V>, E>,
     ) -> Result<CompResult<K, V>, E> {
-        let result = self.engine().compute_async(key, decide, op_of).await;
+        let result =
+            self.engine().compute_async(self.cache.with_hasher().owned(key), decide, op_of).await;
         self.tell().await;
         result
     }

@@ -87,14 +87,15 @@ where
         V: Clone,
     {
         let engine = self.engine();
-        let unmade = match engine.read_or_unmade(key, Some(replace_if)) {
-            Ok(entry) => {
-                drop(loader);
-                self.tell_listeners().await;
-                return R::shared(Ok(entry.into_value()));
-            }
-            Err(unmade) => unmade,
-        };
+        let unmade =
+            match engine.read_or_unmade(self.cache.with_hasher().source(key), Some(replace_if)) {
+                Ok(entry) => {
+                    drop(loader);
+                    self.tell_listeners().await;
+                    return R::shared(Ok(entry.into_value()));
+                }
+                Err(unmade) => unmade,
+            };
         let mut loader = Some(loader);
         let begin = |old| loader.take().map(|loader| loader(old));
         let result = engine.make_async(&mut Some(unmade), pin!(None), begin, identity).await;
@@ -136,9 +137,9 @@ where
         V: Clone,
     {
         let into_result = |made| Ok::<_, Infallible>(loaded(made));
-        let wanted = self.engine().want_all(keys.into_iter().map(OwnedKey));
+        let wanted = self.cache.with_hasher().want_all(keys.into_iter().map(OwnedKey));
         let (answers, wrote_nothing) =
-            self.engine().load_many_async(wanted, loader, into_result).await;
+            self.cache.with_hasher().load_many_async(wanted, loader, into_result).await;
         self.tell_unless(wrote_nothing).await;
         answers.unwrap_or_else(|never| match *never {})
     }
@@ -159,10 +160,10 @@ where
         F: Future<Output = Result<I, E>>,
         V: Clone,
     {
-        let wanted = self.engine().want_all(keys.into_iter().map(OwnedKey));
+        let wanted = self.cache.with_hasher().want_all(keys.into_iter().map(OwnedKey));
         let into_result = |result: Result<I, E>| result.map(loaded);
         let (answers, wrote_nothing) =
-            self.engine().load_many_async(wanted, loader, into_result).await;
+            self.cache.with_hasher().load_many_async(wanted, loader, into_result).await;
         self.tell_unless(wrote_nothing).await;
         answers
     }
@@ -190,7 +191,7 @@ where
         V: Clone,
     {
         let engine = self.engine();
-        let unmade = match engine.read_or_unmade_value(key) {
+        let unmade = match engine.read_or_unmade_value(self.cache.with_hasher().source(key)) {
             Ok(value) => {
                 self.tell_listeners().await;
                 return Ok(value);
@@ -221,7 +222,7 @@ where
         replace_if: Option<impl FnMut(&V, ReadTimes) -> bool>,
     ) -> Result<Entry<K, V>, R::Reason> {
         let engine = self.engine();
-        let unmade = match engine.read_or_unmade(key, replace_if) {
+        let unmade = match engine.read_or_unmade(self.cache.with_hasher().source(key), replace_if) {
             Ok(entry) => {
                 loader.set(None);
                 // A hit writes nothing, so it is not held back.
@@ -247,7 +248,7 @@ where
         V: Clone,
     {
         let engine = self.engine();
-        let unmade = match engine.read_or_unmade_value(key) {
+        let unmade = match engine.read_or_unmade_value(self.cache.with_hasher().source(key)) {
             Ok(value) => {
                 loader.set(None);
                 if !engine.tells_after_read() {

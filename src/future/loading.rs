@@ -86,7 +86,7 @@ where
         V: Clone,
     {
         let engine = self.cache.engine();
-        let made = match engine.read_clone_only(key) {
+        let made = match engine.read_clone_only(self.cache.sync().hashed(key)) {
             (Some(value), false) if !engine.tells_after_read() => return Ok(value),
             (Some(value), due) => {
                 // The future has no room for a value.
@@ -129,11 +129,12 @@ where
         key: &Q,
         made: Vec<Entry<K, V>>,
     ) -> Result<Entry<K, V>, Arc<E>> {
-        let engine = self.cache.engine();
-        if let Some(present) = engine.entry_after_reload((engine.hash(key), key), made) {
+        let cache = self.cache.sync().with_hasher();
+        let key = cache.hashed(key);
+        if let Some(present) = cache.entry_after_reload(key, made) {
             return Ok(present);
         }
-        let loaded = engine.load_executed(key.to_key(), &self.loader).await;
+        let loaded = cache.load_executed(key.to_key(), &self.loader).await;
         self.cache.tell_unless(!loaded.as_ref().is_ok_and(Entry::is_fresh)).await;
         loaded
     }
@@ -172,7 +173,7 @@ where
         Q: ToKey<K> + Hash + ?Sized + 'q,
         V: Clone,
     {
-        let loading = self.cache.engine().load_many_executed(keys, &self.loader);
+        let loading = self.cache.sync().with_hasher().load_many_executed(keys, &self.loader);
         let (answers, wrote_nothing) = loading.await;
         self.cache.tell_unless(wrote_nothing).await;
         answers
@@ -236,7 +237,10 @@ where
     /// Starts a reload of the key's value, stale or not; if the key has none, a load. Returns
     /// whether this call has started one; see [`crate::LoadingCache::refresh`].
     pub fn refresh<Q: ToKey<K> + Hash + ?Sized>(&self, key: &Q) -> bool {
-        self.cache.engine().refresh_key_async(key, &self.loader)
+        self.cache
+            .sync()
+            .with_hasher()
+            .refresh_key_async(self.cache.sync().hashed(key), &self.loader)
     }
 
     /// Reloads the key's value, stale or not, and returns it; if the key has none, loads it. See
@@ -288,7 +292,7 @@ where
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        self.cache.engine().last_failure(key)
+        self.cache.engine().last_failure(self.cache.sync().hashed(key))
     }
 
     /// See [`Cache::insert`].

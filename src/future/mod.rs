@@ -86,7 +86,7 @@ pub use loading::LoadingCache;
 
 use crate::async_listener::Share;
 use crate::builder::{Async, BuildTarget, Builder, sealed};
-use crate::engine::Engine;
+use crate::engine::{Engine, WithHasher};
 use std::fmt;
 use std::future::Future;
 use std::hash::Hash;
@@ -111,7 +111,7 @@ impl<K, V> BuildTarget<K, V> for Cache<K, V> {
     type Hashed<S> = Cache<K, V, S>;
 
     fn of_engine<S>(engine: sealed::Built<K, V, S>) -> Cache<K, V, S> {
-        Cache::from_engine(engine.0)
+        Cache::of_engine(engine.0)
     }
 }
 
@@ -133,11 +133,11 @@ where
 }
 
 impl<K, V, S> Cache<K, V, S> {
-    fn from_engine(engine: Arc<Engine<K, V, S>>) -> Self {
-        Self { cache: crate::Cache::from_engine(engine) }
+    fn of_engine(engine: Arc<WithHasher<K, V, S>>) -> Self {
+        Self { cache: crate::Cache::of_engine(engine) }
     }
 
-    fn engine(&self) -> &Engine<K, V, S> {
+    fn engine(&self) -> &Engine<K, V> {
         self.cache.engine()
     }
 

@@ -21,19 +21,25 @@ where
 {
     /// See [`crate::Cache::insert`]. Awaits a computation of the key.
     pub async fn insert(&self, key: K, value: V) {
-        self.engine().insert_async(key, value, Lifetime::Policy).await;
+        self.engine()
+            .insert_async(self.cache.with_hasher().owned(key), value, Lifetime::Policy)
+            .await;
         self.tell().await;
     }
 
     /// See [`crate::Cache::insert_with_ttl`]. Awaits a computation of the key.
     pub async fn insert_with_ttl(&self, key: K, value: V, ttl: Duration) {
-        self.engine().insert_async(key, value, Lifetime::For(nanos(ttl))).await;
+        self.engine()
+            .insert_async(self.cache.with_hasher().owned(key), value, Lifetime::For(nanos(ttl)))
+            .await;
         self.tell().await;
     }
 
     /// See [`crate::Cache::insert_until`]. Awaits a computation of the key.
     pub async fn insert_until(&self, key: K, value: V, deadline: Instant) {
-        self.engine().insert_async(key, value, Lifetime::Until(deadline)).await;
+        self.engine()
+            .insert_async(self.cache.with_hasher().owned(key), value, Lifetime::Until(deadline))
+            .await;
         self.tell().await;
     }
 
@@ -48,7 +54,7 @@ where
         let pairs: Vec<(K, Loaded<V>)> =
             pairs.into_iter().map(|(key, value)| (key, value.into())).collect();
         for (key, loaded) in pairs {
-            self.engine().insert_loaded_async(key, loaded).await;
+            self.engine().insert_loaded_async(self.cache.with_hasher().owned(key), loaded).await;
             self.tell().await;
         }
     }
@@ -66,7 +72,8 @@ where
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        let result = self.engine().remove_async(key, None::<NoCondition<K, V>>).await;
+        let result =
+            self.engine().remove_async(self.cache.hashed(key), None::<NoCondition<K, V>>).await;
         self.tell().await;
         result
     }
@@ -77,14 +84,14 @@ where
         Q: Equivalent<K> + Hash + ?Sized,
         V: Clone,
     {
-        let result = self.engine().remove_async(key, Some(condition)).await;
+        let result = self.engine().remove_async(self.cache.hashed(key), Some(condition)).await;
         self.tell().await;
         result.map(Entry::into_value)
     }
 
     /// See [`crate::Cache::invalidate`]. Awaits a computation of the key.
     pub async fn invalidate<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) {
-        self.engine().remove_async(key, None::<NoCondition<K, V>>).await;
+        self.engine().remove_async(self.cache.hashed(key), None::<NoCondition<K, V>>).await;
         self.tell().await;
     }
 
@@ -128,8 +135,10 @@ where
     /// Without one it awaits no computation, and returns false.
     pub async fn set_ttl<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q, ttl: Duration) -> bool {
         let ttl = nanos(ttl);
-        let result =
-            self.engine().set_hard_deadline_async(key, |now| now.saturating_add(ttl)).await;
+        let result = self
+            .engine()
+            .set_hard_deadline_async(self.cache.hashed(key), |now| now.saturating_add(ttl))
+            .await;
         self.tell().await;
         result
     }
@@ -141,7 +150,7 @@ where
         Q: Equivalent<K> + Hash + ?Sized,
     {
         let until = self.engine().core.ticker.time_of(deadline);
-        let result = self.engine().set_hard_deadline_async(key, |_| until).await;
+        let result = self.engine().set_hard_deadline_async(self.cache.hashed(key), |_| until).await;
         self.tell().await;
         result
     }
@@ -149,7 +158,7 @@ where
     /// See [`crate::Cache::persist`]. Awaits a computation of the key if that has an entry.
     /// Without one it awaits no computation, and returns false.
     pub async fn persist<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> bool {
-        let result = self.engine().set_hard_deadline_async(key, |_| NEVER).await;
+        let result = self.engine().set_hard_deadline_async(self.cache.hashed(key), |_| NEVER).await;
         self.tell().await;
         result
     }

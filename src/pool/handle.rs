@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "a count protects the references that a handle gives out")]
 
 use super::raw::RawPool;
+use crate::hash::Hashed;
 use crate::links::NodeId;
 use crate::node::{Meta, state};
 use crate::primitives::{Arc, OnDrop};
@@ -151,6 +152,11 @@ impl<K, V> Handle<K, V> {
     #[inline]
     pub fn raw(&self) -> &RawHandle {
         &self.raw
+    }
+
+    #[inline]
+    pub fn hashed(&self) -> Hashed<&K> {
+        self.meta().hash().with(self.key())
     }
 
     #[inline]

@@ -5,7 +5,7 @@ use super::address::Address;
 use super::columns::Columns;
 use super::handle::{Handle, RawHandle};
 use super::raw::{Drops, RawPool, Shape, pair_offset, stride_of};
-use crate::hash::Hash32;
+use crate::hash::Hashed;
 use crate::links::NodeId;
 use crate::node::{Meta, state};
 use crate::prefetch::prefetch_pointees;
@@ -123,7 +123,8 @@ impl<K, V> Pool<K, V> {
     }
 
     /// Makes a node that has its key but no value yet.
-    pub fn draft(&self, hash: Hash32, key: K) -> Draft<'_, K, V> {
+    pub fn draft(&self, key: Hashed<K>) -> Draft<'_, K, V> {
+        let Hashed { hash, key } = key;
         let (id, node) = self.raw.alloc(hash);
         let address: NodeAddress<'_, K, V> = NodeAddress { node, pool: PhantomData };
         // SAFETY: a node that was just allocated belongs to this thread alone (rule 5). The key's
@@ -205,6 +206,11 @@ impl<'p, K, V> Local<'p, K, V> {
     }
 
     #[inline]
+    pub fn hashed(&self) -> Hashed<&K> {
+        self.meta().hash().with(self.key())
+    }
+
+    #[inline]
     pub fn key(&self) -> &K {
         // SAFETY: `self` is a count (rule 2), and a draft has its key from the beginning.
         unsafe { self.address.key() }
@@ -256,8 +262,8 @@ impl<'p, K, V> Draft<'p, K, V> {
     }
 
     #[inline]
-    pub fn hash(&self) -> Hash32 {
-        self.node.meta().hash()
+    pub fn hashed(&self) -> Hashed<&K> {
+        self.node.hashed()
     }
 
     /// Takes another count on the node, by which its key can be read.
@@ -297,8 +303,8 @@ impl<K, V> OwnedDraft<K, V> {
     }
 
     #[inline]
-    pub fn hash(&self) -> Hash32 {
-        self.handle.meta().hash()
+    pub fn hashed(&self) -> Hashed<&K> {
+        self.handle.hashed()
     }
 
     /// Another count on the node, by which its key can be read.

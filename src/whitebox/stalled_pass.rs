@@ -244,7 +244,7 @@ fn updates_and_removals_wait_later() {
 fn hold_bucket(cache: &Cache<u32, u32>, key: u32, meanwhile: impl FnOnce()) {
     let guard = crate::epoch::pin();
     let engine = cache.engine();
-    let (found, node) = engine.search_exact(&guard, engine.hash(&key), &key);
+    let (found, node) = engine.search_exact(&guard, cache.hashed(&key));
     assert!(node.is_some());
     let locked = found.lock().expect("no other thread writes");
     meanwhile();

@@ -398,7 +398,7 @@ fn memory_is_given_back_in_steps() {
     let _alone = alone();
     let moved_by = |pass: fn(&Numbers)| {
         let (cache, _hand) = settled(None, 10);
-        let draft = |key| cache.engine().pool.draft(Hash32::FIRST, key);
+        let draft = |key| cache.engine().pool.draft(Hash32::FIRST.with(key));
         drop((0..FREE).map(draft).collect::<Vec<_>>());
         pass(&cache);
         FREE as usize - core(&cache).pool.shelve(usize::MAX)

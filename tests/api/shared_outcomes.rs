@@ -190,7 +190,7 @@ fn an_entry_that_another_load_has_only_found_is_judged() {
         let cache = cache();
         let (other, replacing) = (Arc::clone(&cache), channel());
         // Between the first look of this thread and its take-off.
-        arm(Place::Hash, 2, move || {
+        arm(Place::Clone, 1, move || {
             other.insert(Key(1), 10);
             // In its second look.
             arm(Place::Eq, 1, move || {
@@ -205,7 +205,7 @@ fn an_entry_that_another_load_has_only_found_is_judged() {
                 replacing.0.send(thread).unwrap();
             });
         });
-        assert_eq!(cache.get_with(Key(1), || unreachable!("an entry is there")), 10);
+        assert_eq!(cache.get_with_by_ref(&Key(1), || unreachable!("an entry is there")), 10);
         let replaces = replacing.1.recv().unwrap();
         assert_eq!(replaces.join().unwrap(), 11);
         assert_eq!(cache.get(&Key(1)), Some(11));

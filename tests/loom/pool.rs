@@ -15,21 +15,21 @@ fn an_id_is_one_threads_at_a_time() {
     explore_from_a_point_on(|| {
         let pool: Arc<Pool<u32, u32>> = Arc::new(Pool::new(Columns::NONE));
         // Two nodes are free, and the chunk is there.
-        drop((pool.draft(Hash32::FIRST, 90), pool.draft(Hash32::FIRST, 91)));
+        drop((pool.draft(Hash32::FIRST.with(90)), pool.draft(Hash32::FIRST.with(91))));
         loom::explore();
         let other = Arc::clone(&pool);
         let thread = thread::spawn(move || {
-            let first = other.draft(Hash32::FIRST, 1);
-            let second = other.draft(Hash32::FIRST, 2);
+            let first = other.draft(Hash32::FIRST.with(1));
+            let second = other.draft(Hash32::FIRST.with(2));
             drop(first);
-            let third = other.draft(Hash32::FIRST, 3);
+            let third = other.draft(Hash32::FIRST.with(3));
             assert_eq!((*second.key(), *third.key()), (2, 3));
             (second.share(), third.share())
         });
-        let own = pool.draft(Hash32::FIRST, 10);
+        let own = pool.draft(Hash32::FIRST.with(10));
         let (second, third) = thread.join().unwrap();
         loom::stop_exploring();
-        let fourth = pool.draft(Hash32::FIRST, 11);
+        let fourth = pool.draft(Hash32::FIRST.with(11));
         let keys = [second, third].map(|node| *pool.handle(node).key());
         assert_eq!((*own.key(), keys, *fourth.key()), (10, [2, 3], 11));
     });
@@ -45,7 +45,7 @@ fn explore_from_a_point_on(model: impl Fn() + Send + Sync + 'static) {
 /// A pool in which the nodes of so many ids are free, from 1 on.
 fn pool_of(free: u32) -> Arc<Pool<u32, u32>> {
     let pool: Arc<Pool<u32, u32>> = Arc::new(Pool::new(Columns::NONE));
-    drop((0..free).map(|key| pool.draft(Hash32::FIRST, key)).collect::<Vec<_>>());
+    drop((0..free).map(|key| pool.draft(Hash32::FIRST.with(key))).collect::<Vec<_>>());
     pool
 }
 
@@ -57,17 +57,18 @@ fn what_is_in_use_keeps_its_memory() {
         loom::explore();
         let other = Arc::clone(&pool);
         let thread = thread::spawn(move || {
-            let first = other.draft(Hash32::from_raw(7), 1);
-            let second = other.draft(Hash32::from_raw(7), 2);
+            let first = other.draft(Hash32::from_raw(7).with(1));
+            let second = other.draft(Hash32::from_raw(7).with(2));
             (first.share(), second.share())
         });
         pool.raw().shelve(3);
-        let own = pool.draft(Hash32::from_raw(7), 10);
+        let own = pool.draft(Hash32::from_raw(7).with(10));
         let (first, second) = thread.join().unwrap();
         loom::stop_exploring();
         pool.raw().shelve(3);
         assert!(pool.raw().parked() <= 2);
-        let more = [pool.draft(Hash32::from_raw(7), 11), pool.draft(Hash32::from_raw(7), 12)];
+        let more =
+            [pool.draft(Hash32::from_raw(7).with(11)), pool.draft(Hash32::from_raw(7).with(12))];
         for node in [&first, &second] {
             assert_eq!((node.meta().refs(), node.meta().hash().raw()), (1, 7), "given back in use");
         }
@@ -83,15 +84,16 @@ fn a_look_at_a_node_that_was_given_back() {
         let pool = pool_of(3);
         loom::explore();
         let other = Arc::clone(&pool);
-        let thread = thread::spawn(move || other.draft(Hash32::from_raw(7), 1).share());
+        let thread = thread::spawn(move || other.draft(Hash32::from_raw(7).with(1)).share());
         // 2 and 3 are given back, and 3 is again where it was, with another behind it.
         pool.raw().shelve(3);
-        let first = pool.draft(Hash32::from_raw(7), 10);
-        let second = pool.draft(Hash32::from_raw(7), 11);
+        let first = pool.draft(Hash32::from_raw(7).with(10));
+        let second = pool.draft(Hash32::from_raw(7).with(11));
         let node = thread.join().unwrap();
         loom::stop_exploring();
         drop(first);
-        let more = [pool.draft(Hash32::from_raw(7), 12), pool.draft(Hash32::from_raw(7), 13)];
+        let more =
+            [pool.draft(Hash32::from_raw(7).with(12)), pool.draft(Hash32::from_raw(7).with(13))];
         assert_eq!((node.meta().refs(), node.meta().hash().raw()), (1, 7), "given back in use");
         let keys = (*pool.handle(node).key(), *second.key(), more.map(|node| *node.key()));
         assert_eq!(keys, (1, 11, [12, 13]));

@@ -83,7 +83,7 @@ fn a_request_gives_back_what_it_has_expired() {
 #[test]
 fn a_pass_looks_at_a_few_only() {
     let pool: Pool<u64, String> = Pool::new(Columns::NONE.with(Column::HardDeadline));
-    let drafts: Vec<_> = (0..50_000).map(|key| pool.draft(Hash32::FIRST, key)).collect();
+    let drafts: Vec<_> = (0..50_000).map(|key| pool.draft(Hash32::FIRST.with(key))).collect();
     drop(drafts);
     let raw = pool.raw();
     let mut calls = 0;
@@ -95,7 +95,7 @@ fn a_pass_looks_at_a_few_only() {
     assert!(raw.parked() > 40_000, "{} given back", raw.parked());
 
     // Each id is one node's, wherever it was.
-    let drafts: Vec<_> = (0..60_000).map(|key| pool.draft(Hash32::FIRST, key)).collect();
+    let drafts: Vec<_> = (0..60_000).map(|key| pool.draft(Hash32::FIRST.with(key))).collect();
     let shared: Vec<_> = drafts.iter().map(cortado::internals::pool::Draft::share).collect();
     assert_eq!(shared.iter().map(|node| node.id()).collect::<HashSet<_>>().len(), 60_000);
     assert!(drafts.iter().zip(0..).all(|(draft, key)| *draft.key() == key));

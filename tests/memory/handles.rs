@@ -200,5 +200,5 @@ fn types_that_should_be_shared_can_be() {
     shared::<Clock>();
     shared::<cortado::ManualClock>();
     sent::<cortado::Builder<String, Vec<u8>>>();
-    sent::<cortado::Iter<'_, String, Vec<u8>, ahash::RandomState>>();
+    sent::<cortado::Iter<'_, String, Vec<u8>>>();
 }

@@ -40,7 +40,7 @@ where
 {
     let pool: Pool<K, u64> = Pool::new(columns);
     let nodes: Vec<Local<'_, K, u64>> = (0..MANY)
-        .map(|n| pool.draft(Hash32::from_raw(n * 7), key_of(n)).fill(u64::from(n)))
+        .map(|n| pool.draft(Hash32::from_raw(n * 7).with(key_of(n))).fill(u64::from(n)))
         .collect();
     let mut ends = BTreeMap::new();
     for (n, node) in (0..).zip(&nodes) {
@@ -89,7 +89,7 @@ fn ids_are_used_again() {
     let pool: Pool<u32, u32> = Pool::new(Columns::NONE);
     let ids =
         |nodes: &[Local<'_, u32, u32>]| nodes.iter().map(Local::id).collect::<BTreeSet<NodeId>>();
-    let draft = |n: u32| pool.draft(Hash32::from_raw(n), n).fill(n);
+    let draft = |n: u32| pool.draft(Hash32::from_raw(n).with(n)).fill(n);
     let mut kept: Vec<Local<'_, u32, u32>> = (0..MANY).map(draft).collect();
     let all = ids(&kept);
     for round in 0..20 {
@@ -114,7 +114,7 @@ fn ids_are_used_again() {
 fn chunks_double_and_then_grow_in_pairs() {
     let pool: Pool<u32, u32> = Pool::new(Columns::NONE);
     let nodes: Vec<Local<'_, u32, u32>> =
-        (0..100_000).map(|n| pool.draft(Hash32::from_raw(n), n).fill(n)).collect();
+        (0..100_000).map(|n| pool.draft(Hash32::from_raw(n).with(n)).fill(n)).collect();
     let mut chunks = BTreeMap::<u32, u32>::new();
     nodes.iter().for_each(|node| *chunks.entry(node.id().raw() >> 25).or_default() += 1);
     let (last, _) = chunks.pop_last().unwrap();
@@ -132,7 +132,7 @@ fn chunks_double_and_then_grow_in_pairs() {
 #[test]
 fn nodes_are_aligned_behind_pairs_of_any_size() {
     let pool: Pool<[u8; 33], [u8; 4]> = Pool::new(Columns::NONE);
-    let draft = |n| pool.draft(Hash32::from_raw(n), [0; 33]).fill([0; 4]);
+    let draft = |n| pool.draft(Hash32::from_raw(n).with([0; 33])).fill([0; 4]);
     let nodes: Vec<Local<'_, [u8; 33], [u8; 4]>> = (0..20).map(draft).collect();
     for node in &nodes {
         let address = std::ptr::from_ref(pool.raw().meta(node.id())).addr();
@@ -152,7 +152,7 @@ fn threads_do_not_share_an_id() {
             barrier.wait();
             for round in 0..5_000 {
                 let own: Vec<Local<'_, u32, u32>> = (0..1 + round % 5)
-                    .map(|n| pool.draft(Hash32::from_raw(number), number).fill(n))
+                    .map(|n| pool.draft(Hash32::from_raw(number).with(number)).fill(n))
                     .collect();
                 for (n, node) in (0..).zip(&own) {
                     assert_eq!((*node.key(), node.meta().hash().raw()), (number, number));
@@ -173,7 +173,7 @@ fn the_last_count_ends_a_life() {
     let value = Arc::new(());
     let pool: Pool<Arc<()>, Arc<()>> = Pool::new(Columns::NONE);
     assert!(pool.raw().needs_drop());
-    let node = pool.draft(Hash32::FIRST, Arc::clone(&value)).fill(Arc::clone(&value));
+    let node = pool.draft(Hash32::FIRST.with(Arc::clone(&value))).fill(Arc::clone(&value));
     let (id, handle) = (node.id(), node.handle());
     let second = handle.clone();
     assert_eq!((Arc::strong_count(&value), handle.meta().refs()), (3, 3));
@@ -185,7 +185,7 @@ fn the_last_count_ends_a_life() {
     drop(second);
     assert_eq!(Arc::strong_count(&value), 1);
     assert_eq!(free_ids(pool.raw()), BTreeSet::from([id]));
-    drop(pool.draft(Hash32::FIRST, Arc::clone(&value)));
+    drop(pool.draft(Hash32::FIRST.with(Arc::clone(&value))));
     assert_eq!(Arc::strong_count(&value), 1, "a draft has a key only");
 }
 
@@ -193,7 +193,7 @@ fn the_last_count_ends_a_life() {
 fn each_node_has_a_hard_deadline_of_its_own() {
     let pool: Pool<u32, u32> = Pool::new(Columns::NONE.with(Column::HardDeadline));
     let nodes: Vec<Local<'_, u32, u32>> =
-        (0..MANY).map(|n| pool.draft(Hash32::from_raw(n), n).fill(n)).collect();
+        (0..MANY).map(|n| pool.draft(Hash32::from_raw(n).with(n)).fill(n)).collect();
     let cap = |node: &Local<'_, u32, u32>| pool.raw().hard_deadline(node.id()).unwrap();
     for node in &nodes {
         node.meta().init(at(5), at(1), 1, Generation::FIRST.mark());
@@ -218,7 +218,7 @@ fn each_node_has_a_hard_deadline_of_its_own() {
     assert!(cap(node).load() == NEVER && cap(node).exchange(NEVER, at(7)));
     assert_eq!(cap(node).load(), at(7));
     let plain: Pool<u32, u32> = Pool::new(Columns::NONE);
-    let node = plain.draft(Hash32::FIRST, 0);
+    let node = plain.draft(Hash32::FIRST.with(0));
     assert!(plain.raw().hard_deadline(node.share().id()).is_none());
 }
 
@@ -231,7 +231,7 @@ fn columns_are_apart() {
         let columns = chosen.iter().fold(Columns::NONE, |columns, &column| columns.with(column));
         let pool: Pool<u32, u32> = Pool::new(columns);
         let nodes: Vec<Local<'_, u32, u32>> =
-            (0..MANY).map(|n| pool.draft(Hash32::from_raw(n), n).fill(n)).collect();
+            (0..MANY).map(|n| pool.draft(Hash32::from_raw(n).with(n)).fill(n)).collect();
         let word = |node: &Local<'_, u32, u32>, column| pool.raw().column(node.id(), column);
         for (n, node) in (0..).zip(&nodes) {
             for &column in chosen {
@@ -254,7 +254,7 @@ fn columns_are_apart() {
 #[test]
 fn nodes_are_seen_as_they_are() {
     let pool: Pool<u32, u32> = Pool::new(Columns::NONE);
-    let node = pool.draft(Hash32::from_raw(77), 1).fill(1);
+    let node = pool.draft(Hash32::from_raw(77).with(1)).fill(1);
     node.meta().init(at(9), at(1), 5, Generation::FIRST.mark());
     let (raw, id) = (pool.raw(), node.id());
     assert_eq!(
@@ -265,7 +265,7 @@ fn nodes_are_seen_as_they_are() {
         PolicyNode::set_region(raw.node(id), region);
         assert_eq!(raw.region(id), region);
     }
-    let light = pool.draft(Hash32::from_raw(78), 2).fill(2);
+    let light = pool.draft(Hash32::from_raw(78).with(2)).fill(2);
     light.meta().init(at(9), at(1), 0, Generation::FIRST.mark());
     for region in [Region::Weightless, Region::None] {
         PolicyNode::set_region(raw.node(light.id()), region);
@@ -287,7 +287,7 @@ fn nodes_are_seen_as_they_are() {
 #[test]
 fn an_end_is_changed_and_claimed_only_as_judged() {
     let pool: Pool<u32, u32> = Pool::new(Columns::NONE);
-    let node = pool.draft(Hash32::FIRST, 1).fill(1);
+    let node = pool.draft(Hash32::FIRST.with(1)).fill(1);
     let (end, life) = (at(1 << 63 | 50), node.meta());
     life.init(end, at(1), 1, Generation::FIRST.mark());
     assert_eq!(life.deadline(), end);
@@ -308,7 +308,7 @@ fn an_end_is_changed_and_claimed_only_as_judged() {
 #[test]
 fn an_end_is_raised_unless_it_is_final() {
     let pool: Pool<u32, u32> = Pool::new(Columns::NONE);
-    let node = pool.draft(Hash32::FIRST, 1).fill(1);
+    let node = pool.draft(Hash32::FIRST.with(1)).fill(1);
     let life = node.meta();
     life.init(instant(50), at(1), 1, Generation::FIRST.mark());
     life.raise_deadline(instant(45));
@@ -326,7 +326,7 @@ fn an_end_is_raised_unless_it_is_final() {
 #[test]
 fn a_trigger_is_taken_once() {
     let pool: Pool<u32, u32> = Pool::new(Columns::NONE.with(Column::Refresh));
-    let node = pool.draft(Hash32::FIRST, 1).fill(1);
+    let node = pool.draft(Hash32::FIRST.with(1)).fill(1);
     let mark = pool.raw().refresh(node.id()).expect("there is a column");
     mark.set(instant(50));
     assert_eq!((mark.instant(), mark.is_under_way()), (instant(50), false));
@@ -355,6 +355,6 @@ fn a_trigger_is_taken_once() {
     mark.make_stale();
     assert!(!mark.is_under_way() && mark.instant() < instant(50));
     let plain: Pool<u32, u32> = Pool::new(Columns::NONE);
-    let node = plain.draft(Hash32::FIRST, 1).fill(1);
+    let node = plain.draft(Hash32::FIRST.with(1)).fill(1);
     assert!(plain.raw().refresh(node.id()).is_none());
 }

@@ -18,7 +18,7 @@ type Nodes<'p, V = u64> = Vec<Local<'p, u64, V>>;
 /// Takes so many nodes. None has a hash of zero.
 fn take<V: Copy + Default>(pool: &Pool<u64, V>, count: usize) -> Nodes<'_, V> {
     (0..count as u64)
-        .map(|n| pool.draft(Hash32::from_raw(n as u32 | 1), n).fill(V::default()))
+        .map(|n| pool.draft(Hash32::from_raw(n as u32 | 1).with(n)).fill(V::default()))
         .collect()
 }
 

@@ -4,7 +4,6 @@ use crate::engine::Engine;
 use crate::engine::maintenance::PATIENT_UNITS;
 use crate::node::GENERATIONS;
 use crate::primitives::seeded;
-use std::hash::{BuildHasher, Hash};
 
 /// Nodes carry 14 bits of the generation, so this many clearings may wait for their sweep. (A node
 /// that is being published while the next one is counted may be one older.)
@@ -14,7 +13,7 @@ const MAX_UNSWEPT: u64 = GENERATIONS - 64;
 /// the third.
 const SWEEP_SHARE: u64 = MAX_UNSWEPT / 4;
 
-impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
+impl<K: Eq, V> Engine<K, V> {
     pub fn invalidate_all(&self) {
         let core = &self.core;
         // Nothing was published since the last call, and no load would have to be overtaken.

@@ -2,12 +2,11 @@
 
 use crate::engine::Engine;
 use crate::primitives::{Arc, seeded};
-use std::hash::{BuildHasher, Hash};
 
 /// The counts that a cache has on its pool: in its typed part, and in the other one.
 const OWN_COUNTS: usize = 2;
 
-impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
+impl<K: Eq, V> Engine<K, V> {
     pub fn close(&self) {
         if seeded("close-clears-first") {
             self.clear();
@@ -23,14 +22,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     }
 }
 
-impl<K, V, S> Engine<K, V, S> {
+impl<K, V> Engine<K, V> {
     /// Whether anything has the pool that may outlive the cache: a handle, a receiver.
     pub fn is_outlived(&self) -> bool {
         Arc::strong_count(self.pool.raw()) > OWN_COUNTS
     }
 }
 
-impl<K, V, S> Drop for Engine<K, V, S> {
+impl<K, V> Drop for Engine<K, V> {
     /// The last handle is gone, so no other thread is inside and no guard of a reader protects
     /// anything here. Only the scheduler may be running a pass; this waits for it.
     fn drop(&mut self) {

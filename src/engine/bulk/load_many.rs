@@ -1,13 +1,14 @@
 //! Loads of many keys by one call of the loader.
 
 use super::made::{FirstError, Made, MadeByKey, Unasked};
-use crate::engine::Engine;
+use crate::engine::WithHasher;
 use crate::engine::flights::{EnteredFlight, Flight, FlightGuard, LoadOutcome};
 use crate::engine::loads::{Begun, LoadTimer, Replaces, land_entry};
 use crate::engine::reentrancy::{FlightToken, Frame, ReentrancyMark};
 use crate::entry::Entry;
 use crate::flight::board::spread;
 use crate::flight::cell::HasCell;
+use crate::hash::Hashed;
 use crate::key_source::KeySource;
 use crate::loaded::{Absent, Loaded, LoadedMany, NoValue, Reason};
 use crate::pool::OwnedDraft;
@@ -131,7 +132,7 @@ pub fn polled<T>(own: &OwnLoads, run: impl FnOnce() -> T) -> T {
     run()
 }
 
-impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
+impl<K: Hash + Eq, V, S: BuildHasher> WithHasher<K, V, S> {
     /// The keys' values, read or loaded, in the order of the keys. `loader` is asked for all keys
     /// at once that are missing and that no other call is loading. It is asked again for those
     /// whose other load came to nothing.
@@ -149,7 +150,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         E: Send + Sync + 'static,
         I: IntoIterator<Item = (K, Result<Loaded<V>, E>)>,
     {
-        let mut wanted: Vec<_> = keys.into_iter().map(|key| self.want(key)).collect();
+        let mut wanted: Vec<_> = keys.into_iter().map(|key| self.want(self.source(key))).collect();
         let (mut missing, mut failed) = (Missing::of(&wanted), FirstError::NONE);
         // Each round ends all loads of this call before it waits for another call's load. So calls
         // whose keys cross cannot wait for each other.
@@ -180,7 +181,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     }
 
     /// Reads a key. A stale value counts as any other.
-    pub fn want(&self, key: impl KeySource<K>) -> Wanted<K, V>
+    pub fn want(&self, key: Hashed<impl KeySource<K>>) -> Wanted<K, V>
     where
         V: Clone,
     {
@@ -231,7 +232,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
                     // A comparison that panics ends the mark first, and then the loads.
                     let flight = &own.0[own.0.len() - 1].flight;
                     // If the key has got an entry before, the load ends with that.
-                    let key = (draft.hash(), draft.key());
+                    let key = draft.hashed();
                     if let Some((entry, _)) = self.judged_entry(flight, key, &mut replaces)
                         && let Some(Own { flight, .. }) = own.0.pop()
                     {
@@ -314,7 +315,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         let Wanted::Missing(draft, _) = std::mem::replace(&mut wanted[position], known) else {
             return None;
         };
-        let found = made.find_mut(spread(draft.hash()), |(key, _)| key == draft.key());
+        let found = made.find_mut(spread(draft.hashed().hash), |(key, _)| key.key == *draft.key());
         let Some((_, made)) = found else {
             flight.land_with(|| absent.cloned().map(LoadOutcome::NoValue));
             return None;

@@ -1,14 +1,15 @@
 //! What a loader has made of many keys; and the error of a call of whose keys some have failed.
 
-use crate::engine::Engine;
+use crate::engine::WithHasher;
 use crate::flight::board::spread;
+use crate::hash::Hashed;
 use crate::loaded::Loaded;
 use crate::primitives::plain::Arc;
 use hashbrown::HashTable;
 use std::hash::{BuildHasher, Hash};
 
 /// Pairs that a loader has made and was not asked for.
-pub type Unasked<K, V> = Vec<(K, Loaded<V>)>;
+pub type Unasked<K, V> = Vec<(Hashed<K>, Loaded<V>)>;
 
 /// What a loader has made of one key.
 pub enum Made<V, E> {
@@ -30,21 +31,21 @@ impl<V, E> Made<V, E> {
 }
 
 /// What a loader has made, to be looked up by key. Of several results of a key it is the last.
-pub type MadeByKey<K, V, E> = HashTable<(K, Made<V, E>)>;
+pub type MadeByKey<K, V, E> = HashTable<(Hashed<K>, Made<V, E>)>;
 
-impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
+impl<K: Hash + Eq, V, S: BuildHasher> WithHasher<K, V, S> {
     pub fn made_by_key<E>(
         &self,
         pairs: impl IntoIterator<Item = (K, Result<Loaded<V>, E>)>,
     ) -> MadeByKey<K, V, E> {
         let mut table: MadeByKey<K, V, E> = HashTable::new();
         for (key, result) in pairs {
-            let hash = spread(self.hash(&key));
+            let (key, hash_of) = (self.owned(key), |key: &Hashed<K>| spread(key.hash));
             let made = result.map_or_else(|error| Made::Failed(Arc::new(error)), Made::Unused);
-            match table.find_mut(hash, |(other, _)| *other == key) {
+            match table.find_mut(hash_of(&key), |(other, _)| other.key == key.key) {
                 Some((_, other)) => *other = made,
                 None => {
-                    table.insert_unique(hash, (key, made), |(key, _)| spread(self.hash(key)));
+                    table.insert_unique(hash_of(&key), (key, made), |(key, _)| hash_of(key));
                 }
             }
         }

@@ -4,7 +4,7 @@ use crate::engine::Engine;
 use crate::entry::Entry;
 use crate::pool::RawHandle;
 
-impl<K: Eq, V, S> Engine<K, V, S> {
+impl<K: Eq, V> Engine<K, V> {
     /// At most so many entries, those with the best prospects first. None without a bound.
     pub fn hottest(&self, limit: usize) -> Vec<Entry<K, V>> {
         self.still_present(self.core.hottest(limit))

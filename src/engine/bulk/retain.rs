@@ -5,14 +5,13 @@ use crate::engine::step::block_on;
 use crate::engine::write::{Condition, Removal};
 use crate::pool::Handle;
 use crate::primitives::seeded;
-use std::hash::{BuildHasher, Hash};
 
-impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
+impl<K: Eq, V> Engine<K, V> {
     pub fn retain(&self, mut keep: impl FnMut(&K, &V) -> bool) {
         let mut refuses = |key: &K, value: &V| !keep(key, value);
         for node in self.all_keys() {
             let Some((node, mut removal)) = self.refused(node, &mut refuses) else { continue };
-            let key = (node.meta().hash(), node.key());
+            let key = node.hashed();
             let mut once = |_: &K, _: &V| false;
             let condition: Condition<'_, K, V> =
                 if seeded("retain-judges-once") { &mut once } else { &mut refuses };
@@ -36,7 +35,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
             self.maintain_after_write();
             return None;
         };
-        self.check_key(node.meta().hash(), node.key());
+        self.check_key(node.hashed());
         Some((node.clone(), Removal::Judged(node)))
     }
 }

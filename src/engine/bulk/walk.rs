@@ -9,7 +9,7 @@ use crate::pool::Handle;
 use crate::prefetch::prefetch_contents;
 use crate::primitives::seeded;
 
-impl<K: Eq, V, S> Engine<K, V, S> {
+impl<K: Eq, V> Engine<K, V> {
     /// Handles on the nodes of all keys, one for each key, a bucket at a time. No guard is left
     /// between two of them.
     pub fn all_keys(&self) -> impl Iterator<Item = Handle<K, V>> {
@@ -60,7 +60,7 @@ impl<K: Eq, V, S> Engine<K, V, S> {
             return None;
         }
         let guard = crate::epoch::pin();
-        let successor = self.peek_at(&guard, meta.hash(), node.key())?;
+        let successor = self.peek_at(&guard, node.hashed())?;
         Some((self.handle_on(successor), successor.seen()))
     }
 

@@ -5,7 +5,6 @@ use super::budget::{DeliveryBudget, is_completed};
 use crate::engine::Engine;
 use crate::engine::core::{Core, Notice, Receiving};
 use crate::engine::maintenance::{Budget, FEW_FLUSHES};
-use crate::engine::reentrancy::Deliver;
 use crate::engine::typed::Listener;
 use crate::entry::{Entry, Facts, Removed};
 use crate::executor::Running;
@@ -13,13 +12,9 @@ use crate::node::remaining;
 use crate::pool::{Pool, RawHandle};
 use crate::removal::RemovalCause;
 
-impl<K, V, S> Deliver for Engine<K, V, S>
-where
-    K: Send + Sync + 'static,
-    V: Send + Sync + 'static,
-    S: Send + Sync + 'static,
-{
-    fn deliver_job(&self, mut running: Running) {
+impl<K, V> Engine<K, V> {
+    /// See [`Deliver`](crate::engine::reentrancy::Deliver).
+    pub fn deliver_job(&self, mut running: Running) {
         let core = &self.core;
         loop {
             // At each beginning: a listener may have noted reloads, and who asks for another job
@@ -44,9 +39,7 @@ where
             }
         }
     }
-}
 
-impl<K, V, S> Engine<K, V, S> {
     /// Runs the caller's share of the maintenance, after a read that found it due.
     #[cold]
     pub fn after_read(&self) {

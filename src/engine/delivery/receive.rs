@@ -14,7 +14,7 @@ pub struct Receiver<K, V> {
     pool: Pool<K, V>,
 }
 
-impl<K, V, S> Engine<K, V, S> {
+impl<K, V> Engine<K, V> {
     /// The receiver of the removals; `None` if another caller has it, or the cache has none.
     pub fn take_receiver(&self) -> Option<Receiver<K, V>> {
         let is_taken = self.core.notices.receiving.as_deref().is_some_and(Receiving::take);

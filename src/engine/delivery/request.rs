@@ -54,7 +54,7 @@ impl Pending {
     }
 }
 
-impl<K, V, S> Engine<K, V, S> {
+impl<K, V> Engine<K, V> {
     /// See [`Core::run_pending`].
     pub fn run_pending(&self) {
         self.core.drop_caught(self.hand_reloads_on());

@@ -6,7 +6,7 @@ use crate::engine::reentrancy::{self, Frame, ReentrancyMark};
 use crate::waiters::yield_now;
 use std::future::poll_fn;
 
-impl<K, V, S> Engine<K, V, S> {
+impl<K, V> Engine<K, V> {
     /// The limit of waiting notices, if more than that wait.
     pub fn exceeded_limit(&self) -> Option<usize> {
         self.core.notices.exceeded_limit()

@@ -8,10 +8,9 @@ use crate::engine::flights::{
 use crate::engine::write::{Answer, Basis, Put, Readings, Terms, fresh};
 use crate::entry::Entry;
 use crate::expiration::Lease;
-use crate::hash::Hash32;
+use crate::hash::Hashed;
 use crate::pool::{Handle, HardDeadline, Local};
 use crate::primitives::seeded;
-use std::hash::{BuildHasher, Hash};
 
 /// The entries that a load replaces: none, those for which a condition holds, or the one that a
 /// reload is of. An operation keeps it until its flight has ended: it may have the last count on an
@@ -88,7 +87,7 @@ pub fn land_entry<K, V>(flight: EnteredFlight, entry: &Entry<K, V>, ends: Timest
     });
 }
 
-impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
+impl<K: Eq, V> Engine<K, V> {
     /// Finds the key's entry, and whether the load replaces it. The caller's flight must be on the
     /// board.
     ///
@@ -98,7 +97,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     pub fn judged_entry(
         &self,
         flight: &FlightGuard,
-        (hash, key): (Hash32, &K),
+        key: Hashed<&K>,
         replaces: &mut Replaces<'_, K, V>,
     ) -> Option<(Entry<K, V>, bool)> {
         // A load without a condition runs no code of the user's here, so it looks once. A reload
@@ -111,7 +110,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
             // they may get any entry that this look finds.
             let is_last = flight.is_overtaken(self.core.hot.generation());
             flight.set_may_share(may_share);
-            let Some(entry) = self.stable_entry(hash, key).0 else {
+            let Some(entry) = self.stable_entry(key).0 else {
                 flight.set_may_share(false);
                 return None;
             };
@@ -170,16 +169,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     ) -> (Entry<K, V>, Timestamp) {
         let (terms, lifetime) = (self.terms(&node, lease), lease.lifetime);
         let mut asked: Option<(Basis<K, V>, Option<Answer>)> = None;
-        let (hash, mut was_absent) = (node.meta().hash(), replaces.accepted.is_none());
+        let mut was_absent = replaces.accepted.is_none();
         let mut rounds = 0;
         loop {
             rounds += 1;
-            let has_entry = || self.find(&crate::epoch::pin(), hash, node.key()).is_some();
+            let has_entry = || self.find(&crate::epoch::pin(), node.hashed()).is_some();
             let is_absent =
                 std::mem::take(&mut was_absent) && !(self.is_asked(lifetime) && has_entry());
             let is_last =
                 replaces.condition.is_some() && flight.is_overtaken(self.core.hot.generation());
-            let mut look = || self.judged_entry(flight, (hash, node.key()), replaces);
+            let mut look = || self.judged_entry(flight, node.hashed(), replaces);
             let basis = match if is_absent { None } else { look() } {
                 None => Basis::Absent,
                 Some((entry, true)) => self.basis_on(&entry),
@@ -231,10 +230,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         let guard = crate::epoch::pin();
         let mut exact = false;
         loop {
-            let (found, old) = self.search_either(&guard, hash, node.key(), exact);
+            let (found, old) = self.search_either(&guard, node.hashed(), exact);
             exact = true;
             let Ok(living) = self.living_for((asked_at, basis), old) else { continue };
-            let mut put = self.prepare_any((&node, hash), old, terms, answer);
+            let mut put = self.prepare_any(&node, old, terms, answer);
             if !basis.is_still(living) {
                 if is_last && matches!(basis, Basis::Entry { .. }) {
                     // The condition would replace an entry that was written after the load was

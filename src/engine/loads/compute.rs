@@ -6,11 +6,10 @@ use crate::engine::flights::OnLoad;
 use crate::engine::step::block_on;
 use crate::engine::write::{Basis, Readings};
 use crate::entry::{Entry, Key};
-use crate::hash::Hash32;
+use crate::hash::Hashed;
 use crate::loaded::Loaded;
 use crate::node::Generation;
 use crate::pool::Draft;
-use std::hash::{BuildHasher, Hash};
 
 /// What a computation has found.
 pub struct Looked<K, V> {
@@ -19,12 +18,12 @@ pub struct Looked<K, V> {
     basis: Option<Generation>,
 }
 
-impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
+impl<K: Eq, V> Engine<K, V> {
     /// # Errors
     /// If `decide` returns one; the entry is as before.
     pub fn compute<E>(
         &self,
-        key: K,
+        key: Hashed<K>,
         decide: impl FnOnce(Option<Entry<K, V>>) -> Result<Op<V>, E>,
     ) -> Result<CompResult<K, V>, E> {
         let mut decide = Some(decide);
@@ -34,21 +33,20 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     /// What is compiled once for all computations whose errors have one type.
     fn compute_by<E>(
         &self,
-        key: K,
+        key: Hashed<K>,
         decide: &mut dyn FnMut(Option<Entry<K, V>>) -> Result<Op<V>, E>,
     ) -> Result<CompResult<K, V>, E> {
-        let hash = self.hash(&key);
-        self.check_key(hash, &key);
-        let draft = self.pool.draft(hash, key);
+        self.check_key(key.as_ref());
+        let draft = self.pool.draft(key);
         let flight = block_on(|| {
-            self.acquire_key((hash, draft.key()), &|| draft.share(), OnLoad::WaitUnlessReload)
+            self.acquire_key(draft.hashed(), &|| draft.share(), OnLoad::WaitUnlessReload)
         });
         // Dropped after the flight, also when user code panics: these may be the last counts on the
         // old entry, whose destructors may use the key.
         let (mut looked, mut asked);
         asked = None;
         let flight = flight.enter();
-        looked = self.look(draft.hash(), draft.key());
+        looked = self.look(draft.hashed());
         let result = match decide(looked.entry.clone()) {
             Ok(op) => {
                 let result = self.act(draft, &mut looked, op, &mut asked);
@@ -68,8 +66,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
 
     /// The key's living entry, which no other write changes as long as the caller's flight is on
     /// the board.
-    pub fn look(&self, hash: Hash32, key: &K) -> Looked<K, V> {
-        let (entry, generation) = self.stable_entry(hash, key);
+    pub fn look(&self, key: Hashed<&K>) -> Looked<K, V> {
+        let (entry, generation) = self.stable_entry(key);
         let basis = entry.is_some().then_some(generation);
         Looked { entry, basis }
     }
@@ -96,7 +94,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
             }
             if removes {
                 // If the entry has expired since, it was there when the closure was called.
-                self.remove_owned(draft.hash(), draft.key());
+                self.remove_owned(draft.hashed());
             }
             let entry = looked.entry.take().expect("nobody takes it meanwhile");
             return if removes { CompResult::Removed(entry) } else { CompResult::Unchanged(entry) };

@@ -9,13 +9,12 @@ use crate::engine::flights::{
 use crate::engine::reentrancy::FlightToken;
 use crate::engine::step::{Step, block_until, is_owned};
 use crate::entry::{Entry, Origin};
-use crate::hash::Hash32;
+use crate::hash::Hashed;
 use crate::key_source::KeySource;
 use crate::loaded::{Loaded, LoaderResult, Reason};
 use crate::pool::OwnedDraft;
 use crate::primitives::{Arc, seeded};
 use equivalent::Equivalent;
-use std::hash::{BuildHasher, Hash};
 use std::time::Instant;
 
 /// Counts a load; as failed, if the loader makes no value or panics.
@@ -70,7 +69,7 @@ pub enum Begun<K, V, N> {
 const _: () = is_owned::<OwnedDraft<String, String>>();
 const _: () = is_owned::<Begun<String, String, std::convert::Infallible>>();
 
-impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
+impl<K: Eq, V> Engine<K, V> {
     /// Returns the key's entry, or loads it. If `replace_if` holds for the entry, the key counts as
     /// absent.
     ///
@@ -78,7 +77,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     /// The reason, if this call's loader, or the loader that it waited for, made no value.
     pub fn load<R: LoaderResult<V>>(
         &self,
-        key: impl KeySource<K>,
+        key: Hashed<impl KeySource<K>>,
         init: impl FnOnce(Option<Entry<K, V>>) -> R,
         replace_if: Option<Condition<'_, V>>,
     ) -> Result<Entry<K, V>, R::Reason> {
@@ -87,7 +86,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
 
     fn load_dyn<N: Reason>(
         &self,
-        key: impl KeySource<K>,
+        key: Hashed<impl KeySource<K>>,
         init: Init<'_, K, V, N>,
         replace_if: Option<Condition<'_, V>>,
     ) -> Result<Entry<K, V>, N> {
@@ -100,14 +99,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
 
     /// The key's entry as a read finds it. One that is to be replaced is judged before the read,
     /// which then is a miss, and leaves no trace in that entry.
-    pub fn read_for_load<Q: Equivalent<K> + Hash + ?Sized>(
+    pub fn read_for_load<Q: Equivalent<K> + ?Sized>(
         &self,
-        key: &Q,
+        key: Hashed<&Q>,
         replaces: &mut Replaces<'_, K, V>,
     ) -> Option<Entry<K, V>> {
         let mut judged = None;
         if replaces.has_condition() {
-            judged = self.peek_entry(self.hash(key), key);
+            judged = self.peek_entry(key);
             if judged.as_ref().is_some_and(|entry| self.is_replaced(entry, replaces)) {
                 self.count(false);
                 if self.core.is_maintenance_due(self.core.ticker.coarse()) {
@@ -132,7 +131,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     /// As [`load`](Self::load).
     pub fn load_after_miss<R: LoaderResult<V>>(
         &self,
-        key: K,
+        key: Hashed<K>,
         init: impl FnOnce() -> R,
         deadline: Option<Instant>,
     ) -> Option<Result<Entry<K, V>, R::Reason>> {
@@ -142,7 +141,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
 
     pub fn load_missing<N: Reason>(
         &self,
-        key: K,
+        key: Hashed<K>,
         init: Init<'_, K, V, N>,
         replaces: &mut Replaces<'_, K, V>,
     ) -> Result<Entry<K, V>, N> {
@@ -152,7 +151,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     fn load_until<N: Reason>(
         &self,
         deadline: Option<Instant>,
-        key: K,
+        key: Hashed<K>,
         init: Init<'_, K, V, N>,
         replaces: &mut Replaces<'_, K, V>,
     ) -> Option<Result<Entry<K, V>, N>> {
@@ -165,10 +164,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     }
 
     /// A node with the key, for a load of it.
-    pub fn draft_for_load(&self, key: K) -> OwnedDraft<K, V> {
-        let hash = self.hash(&key);
-        self.check_key(hash, &key);
-        self.pool.draft(hash, key).detach()
+    pub fn draft_for_load(&self, key: Hashed<K>) -> OwnedDraft<K, V> {
+        self.check_key(key.as_ref());
+        self.pool.draft(key).detach()
     }
 
     /// The first steps: waits for a load or computation of the key, or registers this call's load.
@@ -181,29 +179,30 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         joined: &mut Option<Arc<Flight>>,
         replaces: &mut Replaces<'_, K, V>,
     ) -> Step<Begun<K, V, N>> {
-        let (hash, key) = (draft.hash(), draft.key());
+        let key = draft.hashed();
         if let Some(flight) = joined.take() {
             if let Some(begun) = self.join(&flight, replaces) {
                 return Ok(begun);
             }
-            let entry = self.peek_entry(hash, key);
+            let entry = self.peek_entry(key);
             if let Some(entry) = entry.filter(|entry| !self.is_replaced(entry, replaces)) {
                 return Ok(Begun::Ended(Ok(entry)));
             }
         }
         loop {
-            match self.flight_of(hash, key) {
+            match self.flight_of(key) {
                 (seen, None) => {
                     let kind = (FlightKind::Load, call);
                     if let Some(flight) = self.core.register(kind, draft.share(), seen) {
                         return Ok(Begun::Leading(flight, None));
                     }
                 }
-                (_, Some(other)) if self.core.dismiss_overtaken(hash, &other, OnLoad::Wait) => {}
+                (_, Some(other)) if self.core.dismiss_overtaken(key.hash, &other, OnLoad::Wait) => {
+                }
                 (_, Some(other)) => {
                     // The key got this entry after the call had missed it.
                     if other.kind() == FlightKind::Reload
-                        && let Some(entry) = self.peek_entry(hash, key)
+                        && let Some(entry) = self.peek_entry(key)
                         && !self.is_replaced(&entry, replaces)
                     {
                         return Ok(Begun::Ended(Ok(entry)));
@@ -225,7 +224,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         replaces: &mut Replaces<'_, K, V>,
     ) -> Result<Entry<K, V>, N> {
         let flight = flight.enter();
-        let old = match self.judged_entry(&flight, (draft.hash(), draft.key()), replaces) {
+        let old = match self.judged_entry(&flight, draft.hashed(), replaces) {
             Some((entry, false)) => {
                 land_entry(flight, &entry, entry.deadline());
                 return Ok(entry);
@@ -274,7 +273,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         let judged = {
             // The comparisons are user code, which may load the key.
             let _mark = flight.mark_poll();
-            self.judged_entry(&flight, (draft.hash(), draft.key()), replaces)
+            self.judged_entry(&flight, draft.hashed(), replaces)
         };
         match judged {
             Some((entry, false)) => {
@@ -335,14 +334,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     }
 
     /// The key's living entry, read without side effects.
-    pub fn peek_entry<Q: Equivalent<K> + ?Sized>(
-        &self,
-        hash: Hash32,
-        key: &Q,
-    ) -> Option<Entry<K, V>> {
+    pub fn peek_entry<Q: Equivalent<K> + ?Sized>(&self, key: Hashed<&Q>) -> Option<Entry<K, V>> {
         let guard = crate::epoch::pin();
         let coarse = self.core.ticker.coarse();
-        let node = self.find(&guard, hash, key)?;
+        let node = self.find(&guard, key)?;
         self.is_live_at(node, coarse).then(|| self.entry_of(node))
     }
 }

@@ -8,12 +8,12 @@ use crate::engine::flights::FlightGuard;
 use crate::engine::reentrancy::{Frame, ReentrancyMark};
 use crate::engine::step::block_on;
 use crate::entry::Entry;
+use crate::hash::Hashed;
 use crate::loaded::Loaded;
 use crate::pool::OwnedDraft;
 use crate::primitives::seeded;
 use crate::to_key::ToKey;
 use std::convert::Infallible;
-use std::hash::{BuildHasher, Hash};
 use std::time::Instant;
 
 /// A load whose value is still to come. Its drop gives the load up.
@@ -30,14 +30,14 @@ impl<K, V> PendingLoad<K, V> {
     }
 }
 
-impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
+impl<K: Eq, V> Engine<K, V> {
     /// The key's entry, read or loaded by another call.
     ///
     /// # Errors
     /// The load of the key, which is the caller's duty, if there is no entry.
-    pub fn value_or_load<Q: ToKey<K> + Hash + ?Sized>(
+    pub fn value_or_load<Q: ToKey<K> + ?Sized>(
         &self,
-        key: &Q,
+        key: Hashed<&Q>,
     ) -> Result<Entry<K, V>, PendingLoad<K, V>> {
         let mut replaces = Replaces::none();
         if let Some(entry) = self.read_for_load(key, &mut replaces) {
@@ -78,7 +78,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     }
 }
 
-impl<K, V, S> Engine<K, V, S> {
+impl<K, V> Engine<K, V> {
     /// Gives the load up. One of its waiters leads next.
     pub fn give_up_pending(&self, load: PendingLoad<K, V>) {
         if let Some(recorder) = &self.core.recorder {

@@ -5,18 +5,18 @@ use super::commit::Replaces;
 use super::load::{Init, once};
 use crate::engine::Engine;
 use crate::entry::Entry;
+use crate::hash::Hashed;
 use crate::key_source::KeySource;
 use crate::loaded::{LoaderResult, Reason};
-use std::hash::{BuildHasher, Hash};
 
-impl<K: Hash + Eq, V: Clone, S: BuildHasher> Engine<K, V, S> {
+impl<K: Eq, V: Clone> Engine<K, V> {
     /// [`load`](Self::load) of a clone of the value.
     ///
     /// # Errors
     /// As [`load`](Self::load).
     pub fn load_value<R: LoaderResult<V>>(
         &self,
-        key: impl KeySource<K>,
+        key: Hashed<impl KeySource<K>>,
         init: impl FnOnce() -> R,
     ) -> Result<V, R::Reason> {
         self.load_value_dyn(key, &mut once(|_| init().into_result()))
@@ -24,7 +24,7 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher> Engine<K, V, S> {
 
     fn load_value_dyn<N: Reason>(
         &self,
-        key: impl KeySource<K>,
+        key: Hashed<impl KeySource<K>>,
         init: Init<'_, K, V, N>,
     ) -> Result<V, N> {
         if let Some(value) = self.read_clone(key.borrowed()) {

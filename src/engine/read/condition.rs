@@ -4,28 +4,28 @@ use super::lookup::NodeRef;
 use super::slow::Lookup;
 use crate::clock::ReadTimes;
 use crate::engine::Engine;
+use crate::hash::Hashed;
 use equivalent::Equivalent;
-use std::hash::{BuildHasher, Hash};
 
 /// How often a read asks its condition, since the entry may change while the read prolongs its
 /// life. There is a limit, since the condition may write the key itself, each time.
 const MOST_QUESTIONS: u32 = 16;
 
-impl<K, V: Clone, S: BuildHasher> Engine<K, V, S> {
+impl<K, V: Clone> Engine<K, V> {
     /// [`read_clone`](Self::read_clone) of an entry for which `accept` holds. Any other one is a
     /// miss, and is left alone.
     #[inline]
-    pub fn read_clone_if<Q: Equivalent<K> + Hash + ?Sized>(
+    pub fn read_clone_if<Q: Equivalent<K> + ?Sized>(
         &self,
-        key: &Q,
+        key: Hashed<&Q>,
         mut accept: impl FnMut(&V, ReadTimes) -> bool,
     ) -> Option<V> {
-        let hash = self.hash_ahead(key);
+        self.core.index.prefetch(key.hash);
         let guard = crate::epoch::pin();
         let coarse = self.core.ticker.coarse();
         let times = |node: NodeRef<'_, K, V>, now| ReadTimes::new(now, node.meta().created());
         let due = || self.core.is_maintenance_due(coarse);
-        let (value, due) = match self.find(&guard, hash, key) {
+        let (value, due) = match self.find(&guard, key) {
             Some(node) if self.is_plain(node, coarse) && self.is_recorded(node) => {
                 let value = node.value();
                 (accept(value, times(node, coarse)).then(|| value.clone()), due())
@@ -41,8 +41,7 @@ impl<K, V: Clone, S: BuildHasher> Engine<K, V, S> {
                     questions += 1;
                     questions <= MOST_QUESTIONS && accept(node.value(), times(node, now))
                 };
-                let Lookup { node, due } =
-                    self.retry_read((&guard, hash, key), found, coarse, accepts);
+                let Lookup { node, due } = self.retry_read(&guard, key, found, coarse, accepts);
                 (node.map(|node| node.value().clone()), due)
             }
         };

@@ -12,24 +12,22 @@ use crate::clock::Timestamp;
 use crate::engine::Engine;
 use crate::entry::Entry;
 use crate::epoch::Guard;
-use crate::hash::Hash32;
+use crate::hash::Hashed;
 use crate::node::NO_PERIOD;
 use crate::primitives::seeded;
 use equivalent::Equivalent;
-use std::hash::{BuildHasher, Hash};
 
-impl<K, V, S: BuildHasher> Engine<K, V, S> {
+impl<K, V> Engine<K, V> {
     /// A read that counts: statistics, frequency, idle time and read hook. If the lookup says that
     /// maintenance is due, the caller runs it afterwards, best after it has dropped the guard.
     #[inline(never)]
-    pub fn read<'g, Q: Equivalent<K> + Hash + ?Sized>(
+    pub fn read<'g, Q: Equivalent<K> + ?Sized>(
         &'g self,
         guard: &'g Guard,
-        key: &Q,
+        key: Hashed<&Q>,
     ) -> Lookup<'g, K, V> {
-        let hash = self.hash(key);
         let coarse = self.core.ticker.coarse();
-        match self.find(guard, hash, key) {
+        match self.find(guard, key) {
             Some(node) if self.is_plain(node, coarse) && self.is_recorded(node) => {
                 Lookup { node: Some(node), due: self.core.is_maintenance_due(coarse) }
             }
@@ -37,15 +35,15 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
                 self.count(true);
                 Lookup { node: Some(node), due: self.core.is_maintenance_due(coarse) }
             }
-            found => self.retry_read((guard, hash, key), found, coarse, |_, _| true),
+            found => self.retry_read(guard, key, found, coarse, |_, _| true),
         }
     }
 
     /// [`read`](Self::read) of a handle on the entry, and whether the caller must call
     /// [`after_read`](Self::after_read).
-    pub fn read_entry<Q: Equivalent<K> + Hash + ?Sized>(
+    pub fn read_entry<Q: Equivalent<K> + ?Sized>(
         &self,
-        key: &Q,
+        key: Hashed<&Q>,
     ) -> (Option<Entry<K, V>>, bool) {
         let guard = crate::epoch::pin();
         let Lookup { node, due } = self.read(&guard, key);
@@ -53,10 +51,10 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
     }
 }
 
-impl<K, V: Clone, S: BuildHasher> Engine<K, V, S> {
+impl<K, V: Clone> Engine<K, V> {
     /// [`read`](Self::read) of a clone of the value.
     #[inline]
-    pub fn read_clone<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> Option<V> {
+    pub fn read_clone<Q: Equivalent<K> + ?Sized>(&self, key: Hashed<&Q>) -> Option<V> {
         let (value, due) = self.read_clone_only(key);
         if due {
             self.after_read();
@@ -67,25 +65,24 @@ impl<K, V: Clone, S: BuildHasher> Engine<K, V, S> {
     /// [`read_clone`](Self::read_clone), and whether the caller must call
     /// [`after_read`](Self::after_read).
     #[inline]
-    pub fn read_clone_only<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> (Option<V>, bool) {
-        let hash = self.hash_ahead(key);
+    pub fn read_clone_only<Q: Equivalent<K> + ?Sized>(&self, key: Hashed<&Q>) -> (Option<V>, bool) {
+        self.core.index.prefetch(key.hash);
         let guard = crate::epoch::pin();
-        let (value, due) = self.read_value(&guard, hash, key);
+        let (value, due) = self.read_value(&guard, key);
         (value.cloned(), due)
     }
 }
 
-impl<K, V, S> Engine<K, V, S> {
+impl<K, V> Engine<K, V> {
     /// [`read`](Self::read) of the value, and whether maintenance is due.
     #[inline(always)]
     pub fn read_value<'g, Q: Equivalent<K> + ?Sized>(
         &'g self,
         guard: &'g Guard,
-        hash: Hash32,
-        key: &Q,
+        key: Hashed<&Q>,
     ) -> (Option<&'g V>, bool) {
         let coarse = self.core.ticker.coarse();
-        let lookup = match self.find(guard, hash, key) {
+        let lookup = match self.find(guard, key) {
             Some(node) if self.is_plain(node, coarse) && self.is_recorded(node) => {
                 return (Some(node.value()), self.core.is_maintenance_due(coarse));
             }
@@ -93,7 +90,7 @@ impl<K, V, S> Engine<K, V, S> {
                 self.count(true);
                 return (Some(node.value()), self.core.is_maintenance_due(coarse));
             }
-            found => self.retry_read((guard, hash, key), found, coarse, |_, _| true),
+            found => self.retry_read(guard, key, found, coarse, |_, _| true),
         };
         (lookup.node.map(NodeRef::value), lookup.due)
     }
@@ -103,7 +100,8 @@ impl<K, V, S> Engine<K, V, S> {
     #[inline(never)]
     pub(super) fn retry_read<'g, Q: Equivalent<K> + ?Sized>(
         &'g self,
-        (guard, hash, key): (&'g Guard, Hash32, &Q),
+        guard: &'g Guard,
+        key: Hashed<&Q>,
         mut found: Option<NodeRef<'g, K, V>>,
         mut coarse: Timestamp,
         mut accepts: impl FnMut(NodeRef<'g, K, V>, Timestamp) -> bool,
@@ -113,7 +111,7 @@ impl<K, V, S> Engine<K, V, S> {
                 return lookup;
             }
             coarse = self.core.ticker.coarse();
-            found = self.find(guard, hash, key);
+            found = self.find(guard, key);
         }
     }
 

@@ -6,15 +6,13 @@ use crate::engine::Engine;
 use crate::engine::core::{Core, Search};
 use crate::entry::{Entry, Origin};
 use crate::epoch::Guard;
-use crate::hash::Hash32;
-use crate::hash::hash32;
+use crate::hash::{Hash32, Hashed};
 use crate::index::{Found, HomeLookup, Probe};
 use crate::links::NodeId;
 use crate::node::{GONE, Meta};
 use crate::pool::{Handle, NodeAddress, RawHandle};
 use crate::primitives::seeded;
 use equivalent::Equivalent;
-use std::hash::{BuildHasher, Hash};
 
 /// A node that was found in the index under a guard. The guard keeps its key and value for `'g`,
 /// even if the node leaves the index (the pool's rules 2 and 3).
@@ -75,7 +73,7 @@ impl<'g, K, V> NodeRef<'g, K, V> {
     }
 }
 
-impl<K, V, S> Engine<K, V, S> {
+impl<K, V> Engine<K, V> {
     /// A count on a node that was found. It keeps the node when the guard is gone.
     pub fn handle_on(&self, node: NodeRef<'_, K, V>) -> Handle<K, V> {
         node.meta().retain();
@@ -96,16 +94,15 @@ impl<K, V, S> Engine<K, V, S> {
     pub fn find<'g, Q: Equivalent<K> + ?Sized>(
         &'g self,
         guard: &'g Guard,
-        hash: Hash32,
-        key: &Q,
+        key: Hashed<&Q>,
     ) -> Option<NodeRef<'g, K, V>> {
-        match self.core.index.lookup_home(guard, hash) {
+        match self.core.index.lookup_home(guard, key.hash) {
             HomeLookup::Absent => None,
-            HomeLookup::Candidate(id) => match self.probe(id, hash, key) {
+            HomeLookup::Candidate(id) => match self.probe(id, key) {
                 Ok(node) => Some(node),
-                Err(_) => self.find_slow(guard, hash, key),
+                Err(_) => self.find_slow(guard, key),
             },
-            HomeLookup::Incomplete => self.find_slow(guard, hash, key),
+            HomeLookup::Incomplete => self.find_slow(guard, key),
         }
     }
 
@@ -114,11 +111,10 @@ impl<K, V, S> Engine<K, V, S> {
     fn find_slow<'g, Q: Equivalent<K> + ?Sized>(
         &'g self,
         guard: &'g Guard,
-        hash: Hash32,
-        key: &Q,
+        key: Hashed<&Q>,
     ) -> Option<NodeRef<'g, K, V>> {
         let mut hit = None;
-        self.core.index.find(guard, hash, |id| match self.probe(id, hash, key) {
+        self.core.index.find(guard, key.hash, |id| match self.probe(id, key) {
             Ok(node) => {
                 hit = Some(node);
                 Probe::Hit
@@ -133,11 +129,10 @@ impl<K, V, S> Engine<K, V, S> {
     fn node_of<'g, Q: Equivalent<K> + ?Sized>(
         &'g self,
         id: NodeId,
-        hash: Hash32,
-        key: &Q,
+        key: Hashed<&Q>,
     ) -> Option<NodeRef<'g, K, V>> {
         let node = NodeRef { address: self.pool.address(id), id, seen: GONE };
-        is_key_of(node, hash, key).then(|| node.with_deadline(node.meta().deadline()))
+        is_key_of(node, key).then(|| node.with_deadline(node.meta().deadline()))
     }
 
     /// The node, if it is the key's and in the index.
@@ -145,12 +140,11 @@ impl<K, V, S> Engine<K, V, S> {
     fn probe<'g, Q: Equivalent<K> + ?Sized>(
         &'g self,
         id: NodeId,
-        hash: Hash32,
-        key: &Q,
+        key: Hashed<&Q>,
     ) -> Result<NodeRef<'g, K, V>, Probe> {
         // Not by `node_of`, which costs every read seven instructions more.
         let mut node = NodeRef { address: self.pool.address(id), id, seen: GONE };
-        if !is_key_of(node, hash, key) {
+        if !is_key_of(node, key) {
             return Err(Probe::Other);
         }
         node.seen = node.meta().deadline();
@@ -163,12 +157,11 @@ impl<K, V, S> Engine<K, V, S> {
     pub fn search_home<'g, Q: Equivalent<K> + ?Sized>(
         &'g self,
         guard: &'g Guard,
-        hash: Hash32,
-        key: &Q,
+        key: Hashed<&Q>,
     ) -> Option<(Found<'g>, Option<NodeRef<'g, K, V>>)> {
         let mut hit = None;
-        let found = self.core.index.search_home(guard, hash, |id| {
-            hit = self.node_of(id, hash, key);
+        let found = self.core.index.search_home(guard, key.hash, |id| {
+            hit = self.node_of(id, key);
             hit.is_some()
         })?;
         Some((found, hit))
@@ -179,12 +172,12 @@ impl<K, V, S> Engine<K, V, S> {
     pub fn search_exact<'g, Q: Equivalent<K> + ?Sized>(
         &'g self,
         guard: &'g Guard,
-        hash: Hash32,
-        key: &Q,
+        key: Hashed<&Q>,
     ) -> (Search<'g>, Option<NodeRef<'g, K, V>>) {
-        let found = self.core.index.search_exact(guard, hash, &*self.core.pool, |id| {
-            self.node_of(id, hash, key).is_some()
-        });
+        let found = self
+            .core
+            .index
+            .search_exact(guard, key.hash, &*self.core.pool, |id| self.node_of(id, key).is_some());
         let node = found.id().map(|id| self.node_at(id));
         (Search::Exact(found), node)
     }
@@ -197,15 +190,14 @@ impl<K, V, S> Engine<K, V, S> {
     pub fn search<'g, Q: Equivalent<K> + ?Sized>(
         &'g self,
         guard: &'g Guard,
-        hash: Hash32,
-        key: &Q,
+        key: Hashed<&Q>,
     ) -> (Search<'g>, Option<NodeRef<'g, K, V>>) {
-        if let Some((found, node)) = self.search_home(guard, hash, key) {
+        if let Some((found, node)) = self.search_home(guard, key) {
             return (Search::Versioned(found), node);
         }
         let mut hit = None;
-        let found = self.core.index.search(guard, hash, |id| {
-            hit = self.node_of(id, hash, key);
+        let found = self.core.index.search(guard, key.hash, |id| {
+            hit = self.node_of(id, key);
             hit.is_some()
         });
         (Search::Versioned(found), hit)
@@ -216,11 +208,10 @@ impl<K, V, S> Engine<K, V, S> {
     pub fn search_either<'g, Q: Equivalent<K> + ?Sized>(
         &'g self,
         guard: &'g Guard,
-        hash: Hash32,
-        key: &Q,
+        key: Hashed<&Q>,
         exact: bool,
     ) -> (Search<'g>, Option<NodeRef<'g, K, V>>) {
-        if exact { self.search_exact(guard, hash, key) } else { self.search(guard, hash, key) }
+        if exact { self.search_exact(guard, key) } else { self.search(guard, key) }
     }
 
     /// The node of an id that the index holds, under a guard.
@@ -301,26 +292,6 @@ impl Core {
 
 /// Compares keys; the hashes first, which lie in the same cache line.
 #[inline]
-fn is_key_of<K, V, Q: Equivalent<K> + ?Sized>(
-    node: NodeRef<'_, K, V>,
-    hash: Hash32,
-    key: &Q,
-) -> bool {
-    node.meta().hash() == hash && key.equivalent(node.key())
-}
-
-impl<K, V, S: BuildHasher> Engine<K, V, S> {
-    #[inline]
-    pub fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> Hash32 {
-        hash32(&self.hasher, key)
-    }
-
-    /// The key's hash. Prefetches its bucket, so it is to be called before the guard is made:
-    /// pinning takes longer than the prefetch.
-    #[inline(always)]
-    pub fn hash_ahead<Q: Hash + ?Sized>(&self, key: &Q) -> Hash32 {
-        let hash = self.hash(key);
-        self.core.index.prefetch(hash);
-        hash
-    }
+fn is_key_of<K, V, Q: Equivalent<K> + ?Sized>(node: NodeRef<'_, K, V>, key: Hashed<&Q>) -> bool {
+    node.meta().hash() == key.hash && key.is(node.key())
 }

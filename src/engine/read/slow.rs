@@ -8,7 +8,7 @@ use crate::epoch::Guard;
 use crate::expiration::{HookLifetime, lifetime};
 use crate::expiry::Expiry;
 use crate::expiry::default_hook::{self, Hook, Sealed};
-use crate::hash::Hash32;
+use crate::hash::Hashed;
 use crate::node::{GONE, remaining};
 use crate::pool::{HardDeadline, RefreshMark};
 use crate::primitives::seeded;
@@ -25,17 +25,16 @@ pub struct Lookup<'g, K, V> {
 /// told it. There is a limit, since the hook may change the lifetime itself, each time.
 const MOST_QUESTIONS: u32 = 16;
 
-impl<K, V, S> Engine<K, V, S> {
+impl<K, V> Engine<K, V> {
     /// A read without side effects.
     pub fn peek_at<'g, Q: Equivalent<K> + ?Sized>(
         &'g self,
         guard: &'g Guard,
-        hash: Hash32,
-        key: &Q,
+        key: Hashed<&Q>,
     ) -> Option<NodeRef<'g, K, V>> {
         loop {
             let coarse = self.core.ticker.coarse();
-            let found = self.find(guard, hash, key)?;
+            let found = self.find(guard, key)?;
             if self.is_live_at(found, coarse) {
                 return Some(found);
             }

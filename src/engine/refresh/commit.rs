@@ -127,7 +127,7 @@ impl Core {
     }
 }
 
-impl<K, V, S> Engine<K, V, S> {
+impl<K, V> Engine<K, V> {
     /// Gives the value of `node` a new life, as if it were written now. Returns the end of that
     /// life; `None` if something overtook the flight, or the entry has ended.
     pub(super) fn prolong(

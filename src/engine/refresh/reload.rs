@@ -11,7 +11,6 @@ use crate::loader::{ReloadOutcome, Reloaded};
 use crate::node::GONE;
 use crate::pool::Handle;
 use crate::primitives::{catch_user_panic, seeded};
-use std::hash::{BuildHasher, Hash};
 
 /// The loader's result. The reason of an error is `None` if the loader panicked.
 pub type Answer<V> = Result<Reloaded<V>, Option<NoValue>>;
@@ -20,7 +19,7 @@ pub type Answer<V> = Result<Reloaded<V>, Option<NoValue>>;
 /// did. If another operation overtook it, that one's entry, or a value that was not cached.
 pub type ReloadEnd<K, V> = (Ended, Option<Entry<K, V>>);
 
-impl<K: Hash + Eq + Clone, V, S: BuildHasher> Engine<K, V, S> {
+impl<K: Eq + Clone, V> Engine<K, V> {
     /// Reloads a node's value by the stored loader, on this thread. If the key has a load or a
     /// computation in flight, this does nothing: it leaves the entry to that flight. Returns the
     /// entry of the value that the reload brought or found not modified, if it did.
@@ -62,7 +61,7 @@ impl<K: Hash + Eq + Clone, V, S: BuildHasher> Engine<K, V, S> {
         let flight = self.register_reload(node).ok_or(Ended::Hindered)?;
         let present = {
             let _mark = flight.mark_poll();
-            self.stable_entry(node.meta().hash(), node.key()).0
+            self.stable_entry(node.hashed()).0
         };
         if present.as_ref().is_some_and(|entry| entry.node().id() == node.id()) {
             return Ok(flight);
@@ -92,15 +91,15 @@ impl<K: Hash + Eq + Clone, V, S: BuildHasher> Engine<K, V, S> {
     /// it, or it began later and ends when it looks at its entry. `None` if the key has a
     /// computation or another load.
     fn register_reload(&self, node: &Handle<K, V>) -> Option<FlightGuard> {
-        let (hash, key) = (node.meta().hash(), node.key());
+        let key = node.hashed();
         loop {
-            match self.flight_of(hash, key) {
+            match self.flight_of(key) {
                 (_, Some(other)) => {
                     let is_outdated = other.kind() == FlightKind::Reload
                         && other.key_node().meta().deadline() == GONE
                         && node.meta().deadline() != GONE;
                     let on_load = if is_outdated { OnLoad::Overtake } else { OnLoad::Wait };
-                    if !self.core.dismiss_overtaken(hash, &other, on_load) {
+                    if !self.core.dismiss_overtaken(key.hash, &other, on_load) {
                         return None;
                     }
                 }
@@ -137,7 +136,7 @@ impl<K: Hash + Eq + Clone, V, S: BuildHasher> Engine<K, V, S> {
         };
         match outcome {
             ReloadOutcome::New(value) => {
-                let made = self.pool.draft(node.meta().hash(), node.key().clone()).fill(value);
+                let made = self.pool.draft(node.hashed().to_key()).fill(value);
                 let mut replaces = Replaces::only(node.clone(), read_at);
                 let (entry, ends) = self.commit_load(made, lease, &flight, &mut replaces);
                 // `entry` may have the last count on the new value, whose destructor may use the

@@ -1,13 +1,14 @@
 //! Reloads that begin: those that reads have triggered, and those that a call asks for.
 
 use crate::clock::Timestamp;
-use crate::engine::Engine;
 use crate::engine::failures::Failed;
 use crate::engine::read::NodeRef;
 use crate::engine::reentrancy::{self, Frame, ReentrancyMark};
 use crate::engine::reloads::Reloading;
+use crate::engine::{Engine, WithHasher};
 use crate::entry::Entry;
 use crate::executor::Job;
+use crate::hash::Hashed;
 use crate::loaded::{LoaderResult, Reason};
 use crate::loader::ReloadFailure;
 use crate::pool::Handle;
@@ -18,7 +19,7 @@ use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-impl<K, V, S> Engine<K, V, S> {
+impl<K, V> Engine<K, V> {
     /// Takes the trigger of a living node if its soft deadline has passed. If so, the caller must
     /// call [`after_read`](Self::after_read) when it has dropped its guard.
     #[inline]
@@ -62,7 +63,7 @@ impl<K, V, S> Engine<K, V, S> {
     }
 }
 
-impl<K, V, S> Engine<K, V, S>
+impl<K, V, S> WithHasher<K, V, S>
 where
     K: Send + Sync + 'static,
     V: Send + Sync + 'static,
@@ -77,7 +78,7 @@ where
     }
 }
 
-impl<K, V, S> Engine<K, V, S>
+impl<K, V, S> WithHasher<K, V, S>
 where
     K: Hash + Eq + Clone + Send + Sync + 'static,
     V: Send + Sync + 'static,
@@ -104,22 +105,21 @@ where
 
     /// Starts a reload of the key's entry, or a load if there is no entry. Returns whether this
     /// call has.
-    pub fn refresh_key<Q: ToKey<K> + Hash + ?Sized, R: LoaderResult<V> + 'static>(
+    pub fn refresh_key<Q: ToKey<K> + ?Sized, R: LoaderResult<V> + 'static>(
         &self,
-        key: &Q,
+        key: Hashed<&Q>,
         load: impl FnOnce(&K) -> R + Send + 'static,
     ) -> bool {
-        let hash = self.hash(key);
-        self.check_key(hash, key);
+        self.check_key(key);
         let node = {
             let guard = crate::epoch::pin();
-            self.peek_at(&guard, hash, key).map(|node| self.handle_on(node))
+            self.peek_at(&guard, key).map(|node| self.handle_on(node))
         };
         if let Some(node) = node {
             return self.refresh_node(&node);
         }
         let generation = self.core.hot.generation();
-        if self.flight_of(hash, key).1.is_some_and(|it| !it.is_overtaken(generation)) {
+        if self.flight_of(key).1.is_some_and(|it| !it.is_overtaken(generation)) {
             return false;
         }
         let Some(reloads) = &self.reloads else { return false };
@@ -133,7 +133,7 @@ where
                 // executor, and the other load brings a value as well.
                 let now = Some(Instant::now());
                 let load = || {
-                    let loaded = load(&key);
+                    let loaded = load(&key.key);
                     place.give_back();
                     loaded
                 };
@@ -150,17 +150,17 @@ fn caught(run: impl FnOnce() + Send + 'static) -> Job {
     Box::new(move || _ = catch_user_panic(run))
 }
 
-impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
+impl<K: Eq, V> Engine<K, V> {
     /// The failure of the last reload of the key's living entry, if that one failed.
-    pub fn last_failure<E, Q>(&self, key: &Q) -> Option<ReloadFailure<E>>
+    pub fn last_failure<E, Q>(&self, key: Hashed<&Q>) -> Option<ReloadFailure<E>>
     where
         E: Send + Sync + 'static,
-        Q: Equivalent<K> + Hash + ?Sized,
+        Q: Equivalent<K> + ?Sized,
     {
         let reloads = self.reloads.as_ref()?;
         let Failed { reason, at, times } = {
             let guard = crate::epoch::pin();
-            reloads.failures.of(self.peek_at(&guard, self.hash(key), key)?.id())?
+            reloads.failures.of(self.peek_at(&guard, key)?.id())?
         };
         let error = reason.as_ref().and_then(<Arc<E> as Reason>::adopt);
         Some(ReloadFailure { error, at: self.core.ticker.instant_of(at), in_a_row: times })

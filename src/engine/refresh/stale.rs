@@ -3,35 +3,33 @@
 use crate::engine::Engine;
 use crate::engine::flights::{Clearance, FlightKind};
 use crate::engine::step::{Step, block_on};
-use crate::hash::Hash32;
+use crate::hash::Hashed;
 use crate::primitives::seeded;
 use equivalent::Equivalent;
-use std::hash::{BuildHasher, Hash};
 
-impl<K, V, S: BuildHasher> Engine<K, V, S> {
+impl<K, V> Engine<K, V> {
     /// Makes the key's living entry stale, and overtakes a load of the key that is under way.
     /// Returns whether there is a living entry. It waits for nothing.
-    pub fn make_stale<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> bool {
-        let hash = self.hash(key);
+    pub fn make_stale<Q: Equivalent<K> + ?Sized>(&self, key: Hashed<&Q>) -> bool {
         if self.reloads.is_none() {
-            return self.peek_at(&crate::epoch::pin(), hash, key).is_some();
+            return self.peek_at(&crate::epoch::pin(), key).is_some();
         }
-        self.make_key_stale(hash, key)
+        self.make_key_stale(key)
     }
 }
 
-impl<K, V, S> Engine<K, V, S> {
-    fn make_key_stale<Q: Equivalent<K> + ?Sized>(&self, hash: Hash32, key: &Q) -> bool {
+impl<K, V> Engine<K, V> {
+    fn make_key_stale<Q: Equivalent<K> + ?Sized>(&self, key: Hashed<&Q>) -> bool {
         let mut clearance = Clearance::Idle;
         block_on(|| {
             self.step_write(
-                (hash, key),
+                key,
                 &mut clearance,
-                || self.clearance_beside_computations(hash, key),
+                || self.clearance_beside_computations(key),
                 |(found, node), clearance| {
                     let coarse = self.core.ticker.coarse();
                     let is_there = node.is_some_and(|node| self.is_live_at(node, coarse));
-                    self.core.commit_stale(found, hash, clearance)?;
+                    self.core.commit_stale(found, key.hash, clearance)?;
                     Ok((is_there, None))
                 },
             )
@@ -41,17 +39,16 @@ impl<K, V, S> Engine<K, V, S> {
     /// Overtakes a load of the key. What a computation writes comes later, and is fresh.
     fn clearance_beside_computations<Q: Equivalent<K> + ?Sized>(
         &self,
-        hash: Hash32,
-        key: &Q,
+        key: Hashed<&Q>,
     ) -> Step<Clearance<'static>> {
-        let (version, flight) = self.flight_of(hash, key);
+        let (version, flight) = self.flight_of(key);
         let loads = flight.iter().filter(|it| it.kind() != FlightKind::Exclusive);
         loads.filter(|_| !seeded("stale-spares-reloads")).for_each(|it| it.overtake());
         Ok(Clearance::Seen(version))
     }
 }
 
-impl<K: Eq, V, S> Engine<K, V, S> {
+impl<K: Eq, V> Engine<K, V> {
     /// Makes all entries stale, and overtakes all loads that are under way.
     pub fn make_all_stale(&self) {
         if self.reloads.is_none() {
@@ -61,10 +58,10 @@ impl<K: Eq, V, S> Engine<K, V, S> {
         let loads = if seeded("stale-misses-loads") { vec![] } else { self.core.flights.loads() };
         for flight in loads {
             let node = self.pool.handle_ref(flight.key_node());
-            self.make_key_stale(node.meta().hash(), node.key());
+            self.make_key_stale(node.hashed());
         }
         for node in self.all_keys() {
-            self.make_key_stale(node.meta().hash(), node.key());
+            self.make_key_stale(node.hashed());
         }
     }
 }

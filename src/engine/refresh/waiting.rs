@@ -3,13 +3,13 @@
 use crate::engine::Engine;
 use crate::engine::reentrancy;
 use crate::entry::Entry;
-use crate::hash::Hash32;
+use crate::hash::Hashed;
 use crate::node::GONE;
 use crate::pool::Handle;
 use equivalent::Equivalent;
 use std::time::Instant;
 
-impl<K, V, S> Engine<K, V, S> {
+impl<K, V> Engine<K, V> {
     /// Whether a node is stale, and its reload is under way. The clock is read only if one is.
     pub fn is_being_renewed(&self, node: &Handle<K, V>) -> bool {
         let mark = self.pool.raw().refresh(node.id());
@@ -59,17 +59,17 @@ impl<K, V, S> Engine<K, V, S> {
     #[cold]
     pub fn entry_after_reload<Q: Equivalent<K> + ?Sized>(
         &self,
-        (hash, key): (Hash32, &Q),
+        key: Hashed<&Q>,
         made: Vec<Entry<K, V>>,
     ) -> Option<Entry<K, V>> {
         let mut own = None;
         for made in made {
-            let is_own = key.equivalent(made.key());
+            let is_own = key.is(made.key());
             self.core.drop_caught(if is_own { own.replace(made) } else { Some(made) });
         }
         let present = {
             let guard = crate::epoch::pin();
-            self.peek_at(&guard, hash, key).map(|node| self.entry_of(node))
+            self.peek_at(&guard, key).map(|node| self.entry_of(node))
         };
         let id = own.as_ref().map(|own| own.node().id());
         match present {

@@ -6,13 +6,13 @@ use crate::compute::{CompResult, Op};
 use crate::engine::Engine;
 use crate::engine::flights::OnLoad;
 use crate::entry::Entry;
+use crate::hash::Hashed;
 use crate::primitives::seeded;
 use std::future::{Future, poll_fn};
-use std::hash::{BuildHasher, Hash};
 use std::pin::pin;
 use std::task::{Context, Poll};
 
-impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
+impl<K: Eq, V> Engine<K, V> {
     /// `op_of` makes the operation of what the future returns. (A future around the user's would
     /// have that one twice.)
     ///
@@ -20,7 +20,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     /// If `op_of` returns one; the entry is as before.
     pub async fn compute_async<E, F: Future>(
         &self,
-        key: K,
+        key: Hashed<K>,
         decide: impl FnOnce(Option<Entry<K, V>>) -> F,
         op_of: impl Fn(F::Output) -> Result<Op<V>, E>,
     ) -> Result<CompResult<K, V>, E> {
@@ -60,24 +60,23 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     /// none, since there was an error.
     async fn compute_asking(
         &self,
-        key: K,
+        key: Hashed<K>,
         exchange: &Exchange<Option<Entry<K, V>>, Option<Op<V>>>,
     ) -> Option<CompResult<K, V>> {
         // Dropped after the flight, also when the task is cancelled: these may be the last counts
         // on the old entry.
         let (mut looked, mut asked);
         asked = None;
-        let hash = self.hash(&key);
-        self.check_key(hash, &key);
-        let draft = self.pool.draft(hash, key).detach();
+        self.check_key(key.as_ref());
+        let draft = self.pool.draft(key).detach();
         let flight = drive(|| {
             let share = || draft.share();
-            self.acquire_key((hash, draft.key()), &share, OnLoad::WaitUnlessReload)
+            self.acquire_key(draft.hashed(), &share, OnLoad::WaitUnlessReload)
         })
         .await;
         {
             let _mark = flight.mark_poll();
-            looked = self.look(hash, draft.key());
+            looked = self.look(draft.hashed());
         }
         let op = exchange.ask(flight.token(), looked.entry.clone()).await?;
         let flight = Some(flight.enter()).filter(|_| !seeded("tasks-act-without-their-flight"));

@@ -4,7 +4,7 @@
 use super::drive::{as_task, flight_ended};
 use super::exchange::made_before;
 use super::load::{Unmade, UnmadePlainly};
-use crate::engine::Engine;
+use crate::engine::WithHasher;
 use crate::engine::bulk::{Answers, Missing, Wanted};
 use crate::engine::flights::FlightGuard;
 use crate::engine::loads::{Begun, Replaces};
@@ -12,6 +12,7 @@ use crate::engine::reentrancy::{Frame, ReentrancyMark};
 use crate::engine::reloads::Place;
 use crate::entry::Entry;
 use crate::flight::cell::{FlightCell, Follow, Leader, Outcome};
+use crate::hash::Hashed;
 use crate::loaded::LoadedMany;
 use crate::loader::AnyAsyncLoader;
 use crate::pool::OwnedDraft;
@@ -53,7 +54,7 @@ pub async fn turns<T>(work: impl Future<Output = T>) -> T {
     .await
 }
 
-impl<K, V, S> Engine<K, V, S>
+impl<K, V, S> WithHasher<K, V, S>
 where
     K: Hash + Eq + Clone + Send + Sync + 'static,
     V: Send + Sync + 'static,
@@ -97,27 +98,27 @@ where
     /// The loader's.
     pub async fn load_executed<E: Send + Sync + 'static>(
         &self,
-        key: K,
+        key: Hashed<K>,
         loader: &Arc<dyn AnyAsyncLoader<K, V, E>>,
     ) -> Result<Entry<K, V>, Arc<E>> {
-        if let Some(loaded) = self.load_in_a_task(&key, loader).await {
+        if let Some(loaded) = self.load_in_a_task(key.as_ref(), loader).await {
             return loaded;
         }
         let unmade = &mut Some(Unmade::missing(key.clone()));
-        self.make_async(unmade, pin!(Some(loader.load(&key))), made_before, identity).await
+        self.make_async(unmade, pin!(Some(loader.load(&key.key))), made_before, identity).await
     }
 
     /// `None` if the executor has dropped the task.
     async fn load_in_a_task<E: Send + Sync + 'static>(
         &self,
-        key: &K,
+        key: Hashed<&K>,
         loader: &Arc<dyn AnyAsyncLoader<K, V, E>>,
     ) -> Made<K, V, E> {
-        let (draft, mut joined) = (self.draft_for_load(key.clone()), None);
-        let hash = draft.hash();
+        let (draft, mut joined) = (self.draft_for_load(key.to_key()), None);
+        let hash = draft.hashed().hash;
         let wait = self.reloads.as_ref()?.waits.on(hash);
         loop {
-            let brought = pin!(wait.until(|| self.peek_entry(hash, key)));
+            let brought = pin!(wait.until(|| self.peek_entry(key)));
             let begun = self.begin_load::<Arc<E>>(None, &draft, &mut joined, &mut Replaces::none());
             let begun = begun.map(|begun| self.look_again(begun, &draft, &mut Replaces::none()));
             match begun {
@@ -138,14 +139,13 @@ where
 
     /// Starts a reload of the key's entry, or a load if there is no entry. Returns whether this
     /// call has.
-    pub fn refresh_key_async<Q: ToKey<K> + Hash + ?Sized, E: Send + Sync + 'static>(
+    pub fn refresh_key_async<Q: ToKey<K> + ?Sized, E: Send + Sync + 'static>(
         &self,
-        key: &Q,
+        key: Hashed<&Q>,
         loader: &Arc<dyn AnyAsyncLoader<K, V, E>>,
     ) -> bool {
-        let hash = self.hash(key);
-        self.check_key(hash, key);
-        if let Some(entry) = self.peek_entry(hash, key) {
+        self.check_key(key);
+        if let Some(entry) = self.peek_entry(key) {
             return self.refresh_node(entry.node());
         }
         let Some(place) = self.reloads.as_ref().and_then(|reloads| reloads.place()) else {
@@ -202,7 +202,7 @@ where
         for position in missing.positions() {
             let Wanted::Missing(draft, _) = &wanted[position] else { continue };
             // The executor's task cannot see this task's flights on its stack.
-            let (_, flight) = as_task(|| self.flight_of(draft.hash(), draft.key()));
+            let (_, flight) = as_task(|| self.flight_of(draft.hashed()));
             flight.iter().for_each(|flight| flight.assert_not_own());
         }
         let (engine, stored) = (self.for_a_job(), Arc::clone(loader));

@@ -7,17 +7,17 @@ use crate::engine::Engine;
 use crate::engine::flights::FlightGuard;
 use crate::engine::loads::{Begun, LoadTimer, NoLoadCondition, OwnedReplaces, PendingLoad};
 use crate::entry::Entry;
+use crate::hash::Hashed;
 use crate::key_source::KeySource;
 use crate::loaded::{LoaderOutcome, LoaderResult, Reason};
 use crate::pool::OwnedDraft;
 use std::future::Future;
-use std::hash::{BuildHasher, Hash};
 use std::pin::{Pin, pin};
 
 /// A value that the caller's future is to make.
 pub enum Unmade<K, V, C> {
     /// A read has found the key without an entry.
-    Missing { key: K, replaces: OwnedReplaces<K, V, C> },
+    Missing { key: Hashed<K>, replaces: OwnedReplaces<K, V, C> },
     /// The caller leads the load of a key already.
     Leading(FlightGuard, OwnedDraft<K, V>),
 }
@@ -27,7 +27,7 @@ pub type UnmadePlainly<K, V> = Unmade<K, V, NoLoadCondition<V>>;
 
 impl<K, V> UnmadePlainly<K, V> {
     /// A key that the caller has just found without an entry.
-    pub fn missing(key: K) -> Self {
+    pub fn missing(key: Hashed<K>) -> Self {
         Self::Missing { key, replaces: OwnedReplaces::new(None) }
     }
 }
@@ -39,14 +39,14 @@ pub type Loaded<K, V, R> = Result<Entry<K, V>, <R as LoaderOutcome>::Reason>;
 /// first.
 type MadeValue<K, V, N> = Exchange<Option<Entry<K, V>>, Result<crate::loaded::Loaded<V>, N>>;
 
-impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
+impl<K: Eq, V> Engine<K, V> {
     /// Reads the key's entry, which may be stale.
     ///
     /// # Errors
     /// What is to be made, if there is no entry. One for which `replace_if` holds counts as none.
     pub fn read_or_unmade<C: FnMut(&V, ReadTimes) -> bool>(
         &self,
-        key: impl KeySource<K>,
+        key: Hashed<impl KeySource<K>>,
         replace_if: Option<C>,
     ) -> Result<Entry<K, V>, Unmade<K, V, C>> {
         let mut replaces = OwnedReplaces::new(replace_if);
@@ -61,7 +61,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     ///
     /// # Errors
     /// What is to be made.
-    pub fn read_or_unmade_value(&self, key: impl KeySource<K>) -> Result<V, UnmadePlainly<K, V>>
+    pub fn read_or_unmade_value(
+        &self,
+        key: Hashed<impl KeySource<K>>,
+    ) -> Result<V, UnmadePlainly<K, V>>
     where
         V: Clone,
     {
@@ -159,7 +162,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     /// Takes the lead, or waits for another call's load.
     async fn begin_load_async<N: Reason>(
         &self,
-        key: K,
+        key: Hashed<K>,
         replaces: &mut OwnedReplaces<K, V, impl FnMut(&V, ReadTimes) -> bool>,
     ) -> (OwnedDraft<K, V>, Begun<K, V, N>) {
         let (draft, mut joined) = (self.draft_for_load(key), None);

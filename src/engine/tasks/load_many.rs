@@ -1,7 +1,7 @@
 //! Loads of many keys by one future of a task.
 
 use super::drive::{as_task, drive, flight_ended};
-use crate::engine::Engine;
+use crate::engine::WithHasher;
 use crate::engine::bulk::{
     Answers, FirstError, Missing, OwnLoads, Unasked, Wanted, keys_of, polled,
 };
@@ -45,13 +45,13 @@ impl<F> Drop for Round<F> {
     }
 }
 
-impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
+impl<K: Hash + Eq, V, S: BuildHasher> WithHasher<K, V, S> {
     /// Reads the keys, for a bulk load.
     pub fn want_all(&self, keys: impl IntoIterator<Item: KeySource<K>>) -> Vec<Wanted<K, V>>
     where
         V: Clone,
     {
-        as_task(|| keys.into_iter().map(|key| self.want(key)).collect())
+        as_task(|| keys.into_iter().map(|key| self.want(self.source(key))).collect())
     }
 
     /// [`load_many`](Self::load_many) by tasks, when the keys have been read. Also returns whether

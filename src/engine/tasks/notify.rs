@@ -6,7 +6,7 @@ use crate::engine::Engine;
 use crate::engine::reentrancy::{self, Frame, ReentrancyMark};
 use std::future::poll_fn;
 
-impl<K, V, S> Engine<K, V, S> {
+impl<K, V> Engine<K, V> {
     /// Whether a task that has read has to await something ([`tell_async`](Self::tell_async)).
     #[inline]
     pub fn tells_after_read(&self) -> bool {

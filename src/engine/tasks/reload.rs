@@ -3,10 +3,10 @@
 use super::drive::as_task;
 use super::exchange::{Exchange, Parts, made_before};
 use super::executed::turns;
-use crate::engine::Engine;
 use crate::engine::loads::LoadTimer;
 use crate::engine::refresh::Answer;
 use crate::engine::reloads::Reloading;
+use crate::engine::{Engine, WithHasher};
 use crate::entry::Entry;
 use crate::loaded::NoValue;
 use crate::loader::{AnyAsyncLoader, AsyncAnswer, Reloaded};
@@ -30,7 +30,7 @@ async fn asked<V, E: Send + Sync + 'static>(
     answer.await.map_or(Err(None), |answer| answer.map_err(failed))
 }
 
-impl<K: Hash + Eq + Clone, V, S: BuildHasher> Engine<K, V, S> {
+impl<K: Eq + Clone, V> Engine<K, V> {
     /// [`reload`](Self::reload) by a loader that awaits.
     async fn reload_async<E: Send + Sync + 'static>(
         &self,
@@ -73,7 +73,7 @@ impl<K: Hash + Eq + Clone, V, S: BuildHasher> Engine<K, V, S> {
     }
 }
 
-impl<K, V, S> Engine<K, V, S>
+impl<K, V, S> WithHasher<K, V, S>
 where
     K: Hash + Eq + Clone + Send + Sync + 'static,
     V: Send + Sync + 'static,

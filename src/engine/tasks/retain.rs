@@ -2,16 +2,15 @@
 
 use super::drive::{as_task, drive};
 use crate::engine::Engine;
-use std::hash::{BuildHasher, Hash};
 
-impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
+impl<K: Eq, V> Engine<K, V> {
     pub async fn retain_async(&self, mut keep: impl FnMut(&K, &V) -> bool) {
         let mut refuses = |key: &K, value: &V| !keep(key, value);
         for node in self.all_keys() {
             let Some((node, mut removal)) = as_task(|| self.refused(node, &mut refuses)) else {
                 continue;
             };
-            let key = (node.meta().hash(), node.key());
+            let key = node.hashed();
             drive(|| self.step_removal(key, &mut removal, &mut refuses)).await;
             drop((node, removal));
             // At once: the predicate may panic, and the task may wait or be dropped.
@@ -26,7 +25,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
             let Some((node, mut removal)) = as_task(|| self.refused(node, &mut predicate)) else {
                 continue;
             };
-            let key = (node.meta().hash(), node.key());
+            let key = node.hashed();
             drop(self.step_removal(key, &mut removal, &mut predicate));
             drop((node, removal));
             as_task(|| self.after_write());

@@ -7,12 +7,12 @@ use crate::engine::flights::Clearance;
 use crate::engine::write::Removal;
 use crate::entry::Entry;
 use crate::expiration::Lifetime;
+use crate::hash::Hashed;
 use crate::loaded::Loaded;
 use equivalent::Equivalent;
-use std::hash::{BuildHasher, Hash};
 
-impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
-    pub async fn insert_async(&self, key: K, value: V, lifetime: Lifetime) {
+impl<K: Eq, V> Engine<K, V> {
+    pub async fn insert_async(&self, key: Hashed<K>, value: V, lifetime: Lifetime) {
         if let Some(mut insert) = as_task(|| self.begin_insert(key, value, lifetime)) {
             drive(|| self.step_insert(&mut insert)).await;
             as_task(|| self.after_write());
@@ -20,7 +20,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     }
 
     /// [`insert_async`](Self::insert_async) of a value with its lease.
-    pub async fn insert_loaded_async(&self, key: K, loaded: Loaded<V>) {
+    pub async fn insert_loaded_async(&self, key: Hashed<K>, loaded: Loaded<V>) {
         if let Some(mut insert) = as_task(|| self.begin_insert_loaded(key, loaded)) {
             drive(|| self.step_insert(&mut insert)).await;
             as_task(|| self.after_write());
@@ -28,17 +28,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     }
 
     /// Removes the key's living entry if `condition` holds for it, and returns it.
-    pub async fn remove_async<Q: Equivalent<K> + Hash + ?Sized>(
+    pub async fn remove_async<Q: Equivalent<K> + ?Sized>(
         &self,
-        key: &Q,
+        key: Hashed<&Q>,
         mut condition: Option<impl FnMut(&K, &V) -> bool>,
     ) -> Option<Entry<K, V>> {
-        let hash = self.hash(key);
-        self.check_key(hash, key);
+        self.check_key(key);
         let mut removal = Removal::new(&condition);
         let mut holds =
             |key: &K, value: &V| condition.as_mut().is_none_or(|holds| holds(key, value));
-        let removed = drive(|| self.step_removal((hash, key), &mut removal, &mut holds)).await;
+        let removed = drive(|| self.step_removal(key, &mut removal, &mut holds)).await;
         // As in `remove`.
         drop(removal);
         as_task(|| self.after_write());
@@ -47,16 +46,15 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
 
     /// Gives the key's living entry the hard deadline that `hard_deadline` computes from the
     /// present time. False if there is no living entry.
-    pub async fn set_hard_deadline_async<Q: Equivalent<K> + Hash + ?Sized>(
+    pub async fn set_hard_deadline_async<Q: Equivalent<K> + ?Sized>(
         &self,
-        key: &Q,
+        key: Hashed<&Q>,
         hard_deadline: impl Fn(Timestamp) -> Timestamp,
     ) -> bool {
-        let hash = self.hash(key);
-        self.check_key(hash, key);
+        self.check_key(key);
         let mut clearance = Clearance::Idle;
-        let step = || self.step_set_hard_deadline((hash, key), &hard_deadline, &mut clearance);
+        let step = || self.step_set_hard_deadline(key, &hard_deadline, &mut clearance);
         let changed = drive(step).await;
-        as_task(|| self.finish_set_hard_deadline(hash, key, changed))
+        as_task(|| self.finish_set_hard_deadline(key, changed))
     }
 }

@@ -9,13 +9,12 @@ use crate::epoch;
 use crate::expiration::{HookLifetime, Lease, Lifetime, lifetime};
 use crate::expiry::Expiry;
 use crate::expiry::default_hook::{self, Hook, Sealed};
-use crate::hash::Hash32;
+use crate::hash::Hashed;
 use crate::node::remaining;
 use crate::pool::{Handle, HardDeadline, Local, RawHandle};
 use crate::primitives::atomic::Ordering;
 use crate::primitives::seeded;
 use equivalent::Equivalent;
-use std::hash::{BuildHasher, Hash};
 use std::time::Instant;
 
 /// The weight of a value, and how the write says when it ends.
@@ -94,7 +93,7 @@ pub enum Readings {
 /// most likely a read.
 const ROUNDS_BESIDE_READS: u32 = 16;
 
-impl<K, V, S> Engine<K, V, S> {
+impl<K, V> Engine<K, V> {
     /// The weigher's answer; 1 without a weigher.
     #[inline(always)]
     pub fn weigh(&self, node: &Local<'_, K, V>) -> u32 {
@@ -238,38 +237,37 @@ impl<K, V, S> Engine<K, V, S> {
     /// # Panics
     /// If this call is such a write.
     #[inline(always)]
-    pub fn check_key<Q: Equivalent<K> + ?Sized>(&self, hash: Hash32, key: &Q) {
+    pub fn check_key<Q: Equivalent<K> + ?Sized>(&self, key: Hashed<&Q>) {
         if reentrancy::is_in_callback() {
-            self.check_key_slow(hash, key);
+            self.check_key_slow(key);
         }
     }
 
     #[cold]
-    fn check_key_slow<Q: Equivalent<K> + ?Sized>(&self, hash: Hash32, key: &Q) {
-        for id in reentrancy::asked_about(self.core.id(), hash) {
+    fn check_key_slow<Q: Equivalent<K> + ?Sized>(&self, key: Hashed<&Q>) {
+        for id in reentrancy::asked_about(self.core.id(), key.hash) {
             // The caller of the callback has a count, so another one may be taken.
             self.pool.raw().meta(id).retain();
             let asked = self.pool.handle(RawHandle::from_count(self.pool.raw().clone(), id));
             assert!(
-                !key.equivalent(asked.key()),
+                !key.is(asked.key()),
                 "an expiry hook, a weigher or a condition writes the key that it was asked about"
             );
         }
     }
 }
 
-impl<K, V, S: BuildHasher> Engine<K, V, S> {
+impl<K, V> Engine<K, V> {
     /// The key's living entry, about which the hooks are asked. Drops the guard. An expired entry
     /// is claimed.
     #[inline(always)]
-    pub fn basis_of<Q: Equivalent<K> + Hash + ?Sized>(
+    pub fn basis_of<Q: Equivalent<K> + ?Sized>(
         &self,
         guard: epoch::Guard,
-        hash: Hash32,
-        key: &Q,
+        key: Hashed<&Q>,
     ) -> Basis<K, V> {
         loop {
-            let Some(node) = self.find(&guard, hash, key) else { return Basis::Absent };
+            let Some(node) = self.find(&guard, key) else { return Basis::Absent };
             if self.is_live_at(node, self.core.ticker.coarse()) {
                 let hard_deadline = self.pool.raw().hard_deadline(node.id());
                 let ends = hard_deadline.map_or_else(|| node.seen(), HardDeadline::load);

@@ -10,10 +10,9 @@ use crate::engine::read::NodeRef;
 use crate::engine::step::{Step, block_on, is_owned};
 use crate::epoch::Guard;
 use crate::expiration::{Lease, Lifetime};
-use crate::hash::Hash32;
+use crate::hash::Hashed;
 use crate::loaded::Loaded;
 use crate::pool::{Handle, Local};
-use std::hash::{BuildHasher, Hash};
 
 /// The state of an insert on the slow path.
 struct InsertState<K, V> {
@@ -36,8 +35,8 @@ pub struct Insert<K, V> {
 
 const _: () = is_owned::<Insert<String, String>>();
 
-impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
-    pub fn insert(&self, key: K, value: V, lifetime: Lifetime) {
+impl<K: Eq, V> Engine<K, V> {
+    pub fn insert(&self, key: Hashed<K>, value: V, lifetime: Lifetime) {
         if let Some(mut insert) = self.begin_insert(key, value, lifetime) {
             block_on(|| self.step_insert(&mut insert));
             self.after_write();
@@ -46,23 +45,23 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
 
     /// Inserts, or returns what is left to do if that takes waiting.
     #[inline(always)]
-    pub fn begin_insert(&self, key: K, value: V, lifetime: Lifetime) -> Waiting<K, V> {
+    pub fn begin_insert(&self, key: Hashed<K>, value: V, lifetime: Lifetime) -> Waiting<K, V> {
         // Prefetches the bucket, so that the miss overlaps with making the node.
-        let hash = self.hash_ahead(&key);
-        self.check_key(hash, &key);
+        self.core.index.prefetch(key.hash);
+        self.check_key(key.as_ref());
         if self.is_asked(lifetime) || self.asks_about_values {
-            return self.insert_with_hooks(hash, key, value, lifetime);
+            return self.insert_with_hooks(key, value, lifetime);
         }
         let guard = crate::epoch::pin();
         // Pinning is a full fence: it waits until all earlier stores are done. So it is cheaper to
         // move key and value into the node after the pin.
-        let node = self.pool.draft(hash, key).fill(value);
+        let node = self.pool.draft(key).fill(value);
         let terms = Terms { weight: 1, lifetime, refresh: None };
-        self.insert_node(guard, (node, hash), terms, None)
+        self.insert_node(guard, node, terms, None)
     }
 
     /// [`insert`](Self::insert) of a value with its lease.
-    pub fn insert_loaded(&self, key: K, loaded: Loaded<V>) {
+    pub fn insert_loaded(&self, key: Hashed<K>, loaded: Loaded<V>) {
         if let Some(mut insert) = self.begin_insert_loaded(key, loaded) {
             block_on(|| self.step_insert(&mut insert));
             self.after_write();
@@ -70,27 +69,20 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     }
 
     /// [`begin_insert`](Self::begin_insert) of a value with its lease.
-    pub fn begin_insert_loaded(&self, key: K, loaded: Loaded<V>) -> Waiting<K, V> {
+    pub fn begin_insert_loaded(&self, key: Hashed<K>, loaded: Loaded<V>) -> Waiting<K, V> {
         let (value, lease) = loaded.into_parts();
         if self.reloads.is_none() {
             return self.begin_insert(key, value, lease.lifetime);
         }
-        let hash = self.hash(&key);
-        self.check_key(hash, &key);
-        self.insert_refreshing(self.pool.draft(hash, key).fill(value), lease)
+        self.check_key(key.as_ref());
+        self.insert_refreshing(self.pool.draft(key).fill(value), lease)
     }
 
     /// [`insert`](Self::insert) that calls the weigher or the hooks. They run before the pin.
     #[inline(never)]
-    fn insert_with_hooks(
-        &self,
-        hash: Hash32,
-        key: K,
-        value: V,
-        lifetime: Lifetime,
-    ) -> Waiting<K, V> {
+    fn insert_with_hooks(&self, key: Hashed<K>, value: V, lifetime: Lifetime) -> Waiting<K, V> {
         if self.reloads.is_some() {
-            let node = self.pool.draft(hash, key).fill(value);
+            let node = self.pool.draft(key).fill(value);
             return self.insert_refreshing(node, Lease::new(lifetime));
         }
         let is_asked = self.is_asked(lifetime);
@@ -99,21 +91,21 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         // gives. A weigher runs before the pin, and before the look at the key's entry, which
         // notes that it has ended: an insert whose weigher panics changes nothing.
         let guard = (depends && self.hooks.weigher.is_none()).then(crate::epoch::pin);
-        let node = self.pool.draft(hash, key).fill(value);
+        let node = self.pool.draft(key).fill(value);
         let mut terms = Terms { weight: self.weigh(&node), lifetime, refresh: None };
         if is_asked && self.answers_alone {
             terms.lifetime = self.ask_alone(&node);
             let guard = crate::epoch::pin();
-            return self.insert_node(guard, (node, hash), terms, None);
+            return self.insert_node(guard, node, terms, None);
         }
         let basis = depends.then(|| {
             let guard = guard.unwrap_or_else(crate::epoch::pin);
-            self.basis_of(guard, hash, node.key())
+            self.basis_of(guard, node.hashed())
         });
         let ask = || self.ask(&node, basis.as_ref(), Readings::CoarseFirst);
         let answer = is_asked.then(ask);
         let answered = Answered { answer, basis };
-        self.insert_node(crate::epoch::pin(), (node, hash), terms, Some(answered))
+        self.insert_node(crate::epoch::pin(), node, terms, Some(answered))
     }
 
     /// [`insert`](Self::insert) in a cache with refresh.
@@ -130,11 +122,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     fn insert_node(
         &self,
         guard: Guard,
-        (node, hash): (Local<'_, K, V>, Hash32),
+        node: Local<'_, K, V>,
         terms: Terms,
         asked: Option<Answered<K, V>>,
     ) -> Waiting<K, V> {
-        let found = self.search_home(&guard, hash, node.key());
+        let found = self.search_home(&guard, node.hashed());
         let is_plain = |old| asked.as_ref().is_none_or(|it| self.is_plainly_about(it, old));
         let Some((found, old)) = found.filter(|(_, old)| is_plain(*old)) else {
             let answered = asked.unwrap_or(Answered::NOBODY);
@@ -142,7 +134,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         };
         let told = asked.as_ref().and_then(|it| it.basis.as_ref()).and_then(Basis::told);
         let answer = asked.as_ref().and_then(|it| it.answer);
-        let put = Put { told, ..self.prepare((&node, hash), old, terms, answer) };
+        let put = Put { told, ..self.prepare(&node, old, terms, answer) };
         match self.core.commit_put_if_idle(found, &put) {
             Ok(done) => {
                 // The event keeps both nodes. The pass that may follow must not hold up the epoch.
@@ -205,8 +197,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
             match attempt.obstacle {
                 Obstacle::EntryChanged => return self.step_insert_owning(insert),
                 Obstacle::Flight => {
-                    attempt.clearance =
-                        self.clearance((node.meta().hash(), node.key()), |_| true)?;
+                    attempt.clearance = self.clearance(node.hashed(), |_| true)?;
                     // The life begins after the wait, so the hooks are asked about that instant.
                     if attempt.answered.basis.is_some() {
                         // That step may have to wait as well.
@@ -245,7 +236,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
                 Obstacle::Flight => {
                     // Comparing keys is user code, and the last count on a flight may go here.
                     drop(guard);
-                    match self.clearance((hash, node.key()), |_| true) {
+                    match self.clearance(node.hashed(), |_| true) {
                         Err(_) => return Err(node),
                         Ok(clearance) => attempt.clearance = clearance,
                     }
@@ -253,7 +244,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
                 }
                 Obstacle::Changed | Obstacle::Overtaken => {}
             }
-            let found = self.search_either(&guard, hash, node.key(), exact);
+            let found = self.search_either(&guard, node.hashed(), exact);
             exact = true;
             match self.commit_insert(found, &node, attempt) {
                 Ok((done, now)) => {
@@ -279,7 +270,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         {
             return Err(Obstacle::EntryChanged);
         }
-        let put = self.prepare_any((node, node.meta().hash()), old, attempt.terms, *answer);
+        let put = self.prepare_any(node, old, attempt.terms, *answer);
         let put = Put { told: basis.as_ref().and_then(Basis::told), ..put };
         Ok((self.core.commit_put(found, &put, attempt.clearance)?, put.now))
     }
@@ -290,13 +281,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     fn step_insert_owning(&self, insert: &mut Insert<K, V>) -> Step<()> {
         let Insert { node, attempt } = insert;
         attempt.answered = Answered::NOBODY;
-        let hash = node.meta().hash();
         let share = || node.raw().clone();
         // Dropped after the flight, also when a hook panics: these may be the last counts on an
         // entry, whose destructors may use the key.
         let (_stable, _put);
-        let flight = self.acquire_key((hash, node.key()), &share, OnLoad::Overtake)?.enter();
-        _stable = self.stable_entry(hash, node.key());
+        let flight = self.acquire_key(node.hashed(), &share, OnLoad::Overtake)?.enter();
+        _stable = self.stable_entry(node.hashed());
         let local = self.pool.local(node);
         _put = self.put_owning(local, attempt.terms, None, Readings::Precise);
         flight.land();

@@ -9,22 +9,20 @@ use crate::engine::flights::{Clearance, FlightKind};
 use crate::engine::read::NodeRef;
 use crate::engine::step::{Step, block_on};
 use crate::expiration::Expiration;
-use crate::hash::Hash32;
+use crate::hash::{Hash32, Hashed};
 use equivalent::Equivalent;
-use std::hash::{BuildHasher, Hash};
 
-impl<K, V, S: BuildHasher> Engine<K, V, S> {
+impl<K, V> Engine<K, V> {
     /// The end of the key's living entry, as `due` makes it of the deadline and of the time when
     /// the entry was found.
-    pub fn expiration<Q: Equivalent<K> + Hash + ?Sized, T>(
+    pub fn expiration<Q: Equivalent<K> + ?Sized, T>(
         &self,
-        key: &Q,
+        key: Hashed<&Q>,
         due: impl FnOnce(Timestamp, Timestamp) -> T,
     ) -> Expiration<T> {
-        let hash = self.hash(key);
         let guard = crate::epoch::pin();
         loop {
-            let Some(node) = self.find(&guard, hash, key) else { return Expiration::NoEntry };
+            let Some(node) = self.find(&guard, key) else { return Expiration::NoEntry };
             // The clock is read after the deadline. So a concurrent write cannot have given the
             // entry more life than is left by this reading.
             let now = self.core.ticker.now();
@@ -42,30 +40,27 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
 
     /// Gives the key's living entry the hard deadline that `hard_deadline` computes from the
     /// present time. False if there is no living entry.
-    pub fn set_hard_deadline<Q: Equivalent<K> + Hash + ?Sized>(
+    pub fn set_hard_deadline<Q: Equivalent<K> + ?Sized>(
         &self,
-        key: &Q,
+        key: Hashed<&Q>,
         hard_deadline: impl Fn(Timestamp) -> Timestamp,
     ) -> bool {
-        let hash = self.hash(key);
-        self.check_key(hash, key);
+        self.check_key(key);
         let mut clearance = Clearance::Idle;
-        let changed =
-            block_on(|| self.step_set_hard_deadline((hash, key), &hard_deadline, &mut clearance));
-        self.finish_set_hard_deadline(hash, key, changed)
+        let changed = block_on(|| self.step_set_hard_deadline(key, &hard_deadline, &mut clearance));
+        self.finish_set_hard_deadline(key, changed)
     }
 
     /// Ends a change of a lifetime.
     pub fn finish_set_hard_deadline<Q: Equivalent<K> + ?Sized>(
         &self,
-        hash: Hash32,
-        key: &Q,
+        key: Hashed<&Q>,
         changed: bool,
     ) -> bool {
         // A load that has just put the entry there may not have landed yet. A call from now on must
         // not get its value, whose life may have ended by this change.
-        if changed && !self.core.flights.is_idle(hash) {
-            self.overtake_load(hash, key);
+        if changed && !self.core.flights.is_idle(key.hash) {
+            self.overtake_load(key);
         }
         self.after_write();
         changed
@@ -73,26 +68,28 @@ impl<K, V, S: BuildHasher> Engine<K, V, S> {
 
     pub fn step_set_hard_deadline<Q: Equivalent<K> + ?Sized>(
         &self,
-        (hash, key): (Hash32, &Q),
+        key: Hashed<&Q>,
         hard_deadline: &impl Fn(Timestamp) -> Timestamp,
         clearance: &mut Clearance<'static>,
     ) -> Step<bool> {
-        let is_there = || self.peek_at(&crate::epoch::pin(), hash, key).is_some();
+        let is_there = || self.peek_at(&crate::epoch::pin(), key).is_some();
         // A change that ends the entry is a removal, which overtakes a reload.
         let ends = || {
             let now = self.core.ticker.now();
             self.core.lifetimes.deadline(now, hard_deadline(now)) <= now && is_there()
         };
         self.step_write(
-            (hash, key),
+            key,
             clearance,
-            || self.clearance((hash, key), |kind| kind == FlightKind::Reload && ends()),
-            |found, clearance| self.try_set_hard_deadline(found, hash, hard_deadline, clearance),
+            || self.clearance(key, |kind| kind == FlightKind::Reload && ends()),
+            |found, clearance| {
+                self.try_set_hard_deadline(found, key.hash, hard_deadline, clearance)
+            },
         )
     }
 }
 
-impl<K, V, S> Engine<K, V, S> {
+impl<K, V> Engine<K, V> {
     fn try_set_hard_deadline<'g>(
         &self,
         (found, node): (Search<'g>, Option<NodeRef<'g, K, V>>),

@@ -12,19 +12,18 @@ use crate::hash::Hash32;
 use crate::node::Generation;
 use crate::pool::{Handle, Local};
 use crate::removal::RemovalCause;
-use std::hash::{BuildHasher, Hash};
 
 /// The entry of a node that this call has just committed. The node may have left the cache since.
 pub fn fresh<K, V>(node: Handle<K, V>, now: Timestamp, deadline: Timestamp) -> Entry<K, V> {
     Entry::new(node, now, deadline.max(now), Origin::Inserted)
 }
 
-impl<K, V, S> Engine<K, V, S> {
+impl<K, V> Engine<K, V> {
     /// Completes a node that is to replace `old`, by the hooks' answer if they were asked.
     #[inline(always)]
     pub fn prepare(
         &self,
-        (node, hash): (&Local<'_, K, V>, Hash32),
+        node: &Local<'_, K, V>,
         old: Option<NodeRef<'_, K, V>>,
         terms: Terms,
         answer: Option<Answer>,
@@ -58,7 +57,7 @@ impl<K, V, S> Engine<K, V, S> {
         } else {
             None
         };
-        let (id, now) = (node.id(), present);
+        let (id, hash, now) = (node.id(), node.meta().hash(), present);
         Put { id, hash, now, deadline, generation, basis: None, told: None, refused }
     }
 
@@ -67,7 +66,7 @@ impl<K, V, S> Engine<K, V, S> {
     #[inline(never)]
     pub fn prepare_any(
         &self,
-        node: (&Local<'_, K, V>, Hash32),
+        node: &Local<'_, K, V>,
         old: Option<NodeRef<'_, K, V>>,
         terms: Terms,
         answer: Option<Answer>,
@@ -75,7 +74,7 @@ impl<K, V, S> Engine<K, V, S> {
         let put = self.prepare(node, old, terms, answer);
         if let Some(reloads) = &self.reloads {
             reloads.failures.begin_life(put.id);
-            let created = node.0.meta().created();
+            let created = node.meta().created();
             let stale = created.saturating_add(terms.refresh.unwrap_or(reloads.after_write()));
             if let Some(mark) = self.pool.raw().refresh(put.id) {
                 mark.set(stale);
@@ -136,7 +135,7 @@ impl<K, V, S> Engine<K, V, S> {
     }
 }
 
-impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
+impl<K: Eq, V> Engine<K, V> {
     /// Asks the hooks about a value that is written with this term, if they are to be asked; before
     /// that, looks the key's entry up, if the answer depends on it.
     #[inline(never)]
@@ -147,7 +146,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         readings: Readings,
     ) -> Answered<K, V> {
         let is_asked = self.is_asked(lifetime);
-        let look = || self.basis_of(crate::epoch::pin(), node.meta().hash(), node.key());
+        let look = || self.basis_of(crate::epoch::pin(), node.hashed());
         let basis = (is_asked && self.depends_on_entry()).then(look);
         Answered { answer: is_asked.then(|| self.ask(node, basis.as_ref(), readings)), basis }
     }
@@ -168,8 +167,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
             self.ask_if_needed(&node, terms.lifetime, readings);
         let guard = crate::epoch::pin();
         loop {
-            let (found, old) = self.search_exact(&guard, hash, node.key());
-            let put = Put { basis, ..self.prepare_any((&node, hash), old, terms, answer) };
+            let (found, old) = self.search_exact(&guard, node.hashed());
+            let put = Put { basis, ..self.prepare_any(&node, old, terms, answer) };
             if let Ok(done) = self.core.commit_put(found, &put, Clearance::Exclusive) {
                 drop(guard);
                 let handle = node.handle();

@@ -8,12 +8,11 @@ use crate::engine::flights::{Clearance, Obstacle, OnLoad};
 use crate::engine::read::NodeRef;
 use crate::engine::step::{Step, block_on, is_owned};
 use crate::entry::{Entry, Origin};
-use crate::hash::Hash32;
+use crate::hash::{Hash32, Hashed};
 use crate::pool::Handle;
 use crate::primitives::seeded;
 use crate::removal::RemovalCause;
 use equivalent::Equivalent;
-use std::hash::{BuildHasher, Hash};
 
 /// A condition of a removal.
 pub type Condition<'a, K, V> = &'a mut dyn FnMut(&K, &V) -> bool;
@@ -46,19 +45,18 @@ type RemovalAttempt<K, V> = Result<Option<Entry<K, V>>, Handle<K, V>>;
 
 const _: () = is_owned::<Removal<String, String>>();
 
-impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
+impl<K: Eq, V> Engine<K, V> {
     /// Removes the key's living entry if `condition` holds for it, and returns it.
     pub fn remove<Q: Equivalent<K> + ?Sized>(
         &self,
-        hash: Hash32,
-        key: &Q,
+        key: Hashed<&Q>,
         condition: Option<Condition<'_, K, V>>,
     ) -> Option<Entry<K, V>> {
-        self.check_key(hash, key);
+        self.check_key(key);
         let mut removal = Removal::new(&condition);
         let mut any = |_: &K, _: &V| true;
         let condition = condition.unwrap_or(&mut any);
-        let removed = block_on(|| self.step_removal((hash, key), &mut removal, condition));
+        let removed = block_on(|| self.step_removal(key, &mut removal, condition));
         // It may have the last count on an entry.
         drop(removal);
         self.after_write();
@@ -68,7 +66,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
     /// The next step of a removal. The condition of a plain one is not asked.
     pub fn step_removal<Q: Equivalent<K> + ?Sized>(
         &self,
-        (hash, key): (Hash32, &Q),
+        key: Hashed<&Q>,
         removal: &mut Removal<K, V>,
         condition: Condition<'_, K, V>,
     ) -> Step<Option<Entry<K, V>>> {
@@ -77,10 +75,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
                 return self.step_remove_owning(entry, condition);
             }
             let attempt = self.step_write(
-                (hash, key),
+                key,
                 &mut Clearance::Idle,
-                || self.clearance((hash, key), |_| true),
-                |found, clearance| self.try_remove(found, hash, removal, clearance),
+                || self.clearance(key, |_| true),
+                |found, clearance| self.try_remove(found, key.hash, removal, clearance),
             );
             let found = match attempt? {
                 Ok(removed) => return Ok(removed),
@@ -101,17 +99,17 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
         node: &Handle<K, V>,
         condition: Condition<'_, K, V>,
     ) -> Step<Option<Entry<K, V>>> {
-        let (hash, key) = (node.meta().hash(), node.key());
+        let key = node.hashed();
         let share = || node.raw().clone();
         // Dropped after the flight: this may be the last count on the entry, whose destructor may
         // use the key.
         let _kept;
-        let flight = self.acquire_key((hash, key), &share, OnLoad::Overtake)?.enter();
-        let (entry, _) = self.stable_entry(hash, key);
+        let flight = self.acquire_key(key, &share, OnLoad::Overtake)?.enter();
+        let (entry, _) = self.stable_entry(key);
         _kept = entry.clone();
         let judged = entry.filter(|entry| self.judge(entry.node(), condition));
         // It may have expired while the condition was asked.
-        let removed = judged.filter(|_| self.remove_owned(hash, key));
+        let removed = judged.filter(|_| self.remove_owned(key));
         flight.land();
         Ok(removed)
     }
@@ -123,13 +121,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Engine<K, V, S> {
 
     /// Removes the entry of a key that this thread's flight owns. Returns false if it had expired
     /// or was gone.
-    pub fn remove_owned(&self, hash: Hash32, key: &K) -> bool {
+    pub fn remove_owned(&self, key: Hashed<&K>) -> bool {
         let guard = crate::epoch::pin();
         loop {
-            let (found, _) = self.search_exact(&guard, hash, key);
+            let (found, _) = self.search_exact(&guard, key);
             let now = self.core.ticker.now();
             let cause = RemovalCause::Explicit;
-            match self.core.commit_remove(found, hash, now, cause, Clearance::Exclusive) {
+            match self.core.commit_remove(found, key.hash, now, cause, Clearance::Exclusive) {
                 Ok(Some((id, cause))) => {
                     drop(guard);
                     self.core.write_event(Event::Removed(id).pack(), 0, now);
