@@ -28,15 +28,15 @@ impl<K, V> Engine<K, V> {
     pub fn recount(&self) -> Result<(), String> {
         let core = &self.core;
         let guard = crate::epoch::pin();
-        let mut state = core.upkeep.state.lock();
+        let mut state = core.upkeep().state.lock();
         let state = &mut *state;
-        ensure!(core.upkeep.writes.is_empty(), "writes are pending");
+        ensure!(core.upkeep().writes.is_empty(), "writes are pending");
         ensure!(core.flights.is_empty(), "loads or computations are in progress");
         // The scheduler's thread may be working on both at any time.
-        let (notices, scheduled) = (&core.notices, core.upkeep.scheduled);
-        let may_wait = scheduled || notices.receiving.is_some();
-        ensure!(may_wait || notices.outbox.is_idle(), "removals are not announced");
-        ensure!(scheduled || notices.to_drop.is_empty(), "keys and values wait to be dropped");
+        let (notices, scheduled) = (&core.notices, core.is_scheduled());
+        let may_wait = scheduled || notices.receiving().is_some();
+        ensure!(may_wait || notices.is_idle(), "removals are not announced");
+        ensure!(scheduled || !notices.has_drops(), "keys and values wait to be dropped");
         let indexed = core.index.validate(&guard, &*core.pool)?;
         ensure!(indexed as u64 == state.count(), "{indexed} indexed, {} counted", state.count());
 
@@ -84,7 +84,7 @@ impl<K, V> Engine<K, V> {
     /// count then. The worker's job may have ended since the node was looked at.
     fn may_be_dropping(&self, id: NodeId) -> bool {
         let core = &self.core;
-        core.upkeep.scheduled && (core.notices.handoff.is_out() || core.pool.meta(id).state() == 0)
+        core.is_scheduled() && (core.notices.is_job_out() || core.pool.meta(id).state() == 0)
     }
 
     /// Every node is in the index, free, waiting for its grace period, or held by a handle.

@@ -2,9 +2,10 @@
 //! takes the key itself.
 
 use super::Engine;
-use super::core::{Core, Search};
+use super::base::Search;
 use super::event::Packed;
 use super::flights::{Clearance, Flight, FlightGuard, FlightKind, Obstacle, OnLoad};
+use super::maintenance::{Core, Write};
 use super::read::NodeRef;
 use super::reentrancy::{self, FlightToken};
 use super::step::Step;
@@ -81,7 +82,7 @@ impl<K, V> Engine<K, V> {
                 Ok((done, event)) => {
                     drop(guard);
                     if let Some((event, now)) = event {
-                        self.core.write_event(event, 0, now);
+                        self.core.record_write(Write { hash: key.hash, event, weight: 0, now });
                     }
                     return Ok(done);
                 }

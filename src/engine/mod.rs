@@ -1,13 +1,13 @@
 //! The engine: everything behind the one `Arc` of a [`Cache`](crate::Cache).
 //!
-//! [`Core`](self::core::Core) knows no `K` and no `V`. [`Engine`] adds what needs the types:
+//! [`Core`](maintenance) knows no `K` and no `V`. [`Engine`] adds what needs the types:
 //! comparing keys, calling hooks, notifying listeners. A write has these parts, in this order:
 //!
 //! 1. the user code that it needs (hash, weigher, clock, hooks, equality), with no lock held;
 //! 2. one short section under one bucket's lock (`write/commit`);
 //! 3. an event into the write buffer (`maintenance/record`);
 //! 4. outside of all locks, the writer's share of the maintenance (`maintenance/run`) and of the
-//!    deliveries (`delivery`).
+//!    deliveries (`share`).
 //!
 //! An operation that may have to wait for a load or a computation is a sequence of steps
 //! ([`flights`]).
@@ -49,9 +49,9 @@
 
 #[cfg(any(feature = "internals", cortado_loom))]
 mod audit;
+mod base;
 mod bulk;
 mod conflict;
-mod core;
 mod delivery;
 mod event;
 mod failures;
@@ -65,6 +65,7 @@ mod read_mode;
 mod reentrancy;
 mod refresh;
 mod reloads;
+mod share;
 mod step;
 mod tasks;
 mod typed;
@@ -72,13 +73,13 @@ mod write;
 
 #[cfg(all(test, feature = "internals", not(cortado_loom)))]
 pub use self::{
-    core::{Core, Maintenance},
+    delivery::Notice,
     event::Event,
-    maintenance::Budget,
+    maintenance::{Budget, Core, Maintenance},
     reentrancy::frames,
 };
-pub use delivery::{Pending, Receiver};
 pub use loads::{NoLoadCondition, PendingLoad};
+pub use share::{Pending, Receiver};
 pub use tasks::{as_task, made_before, until};
 pub use typed::{Engine, Hooks, WithHasher};
 pub use write::NoCondition;

@@ -21,7 +21,6 @@
 //!
 //! An operation that runs outside of all callbacks reads one number of its thread.
 
-use crate::executor::Running;
 use crate::hash::Hash32;
 use crate::links::NodeId;
 use crate::primitives::seeded;
@@ -29,12 +28,6 @@ use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
-
-/// A cache that delivers in a job of its executor.
-pub trait Deliver: Send + Sync {
-    /// Hands noted reloads on, delivers notifications and drops reclaimed values.
-    fn deliver_job(&self, running: Running);
-}
 
 /// Tells caches apart, as long as they exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -18,9 +18,9 @@
 //! 4. It gives up its count on the node. If that was the last one, the old value is dropped, and a
 //!    panic of its destructor is counted.
 
-use super::core::Core;
 use super::failures::Failures;
 use super::key_waits::KeyWaits;
+use super::maintenance::Core;
 use crate::clock::{Nanos, Timestamp, nanos};
 use crate::config::RefreshSettings;
 use crate::entry::Entry;
@@ -191,7 +191,7 @@ impl Reloads {
     /// waits for a listener that awaits does not count: if only threads use the cache, nobody tells
     /// that one, and no reload would ever come.
     pub fn is_held_back(&self, core: &Core) -> bool {
-        let is_over = core.is_over_notification_limit();
+        let is_over = core.notices.exceeded_limit().is_some();
         if is_over {
             self.places.skipped.fetch_add(1, Relaxed);
         }
@@ -214,7 +214,7 @@ impl Reloads {
         // Under the lock: who finds the trigger taken, and is about to wait, finds the reload in
         // the list, unless another thread is handing it on.
         let mut noted = self.noted.lock();
-        core.note_reloads(true);
+        core.notices.note_reloads(true);
         let is_taken = match read_at {
             None => refresh.take_any(),
             Some(at) => Some(refresh.instant()).is_some_and(|it| it <= at && refresh.take(it)),
@@ -228,7 +228,7 @@ impl Reloads {
             next: Next::AsBefore,
             read_at,
         }));
-        core.note_reloads(!noted.is_empty());
+        core.notices.note_reloads(!noted.is_empty());
         is_taken
     }
 
@@ -245,8 +245,8 @@ impl Reloads {
         // A reader that is held back helps to deliver. One that a panic has cut short after it had
         // noted a reload may have left that.
         self.take(core, id, Some(core.ticker.now()))
-            || core.is_over_notification_limit()
-            || core.has_noted_reloads()
+            || core.notices.exceeded_limit().is_some()
+            || core.notices.has_noted_reloads()
     }
 
     /// Takes out a reload that was noted.
@@ -254,7 +254,7 @@ impl Reloads {
         let mut noted = self.noted.lock();
         let next = noted.pop_front();
         if noted.is_empty() {
-            core.note_reloads(false);
+            core.notices.note_reloads(false);
         }
         next
     }

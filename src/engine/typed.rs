@@ -1,15 +1,14 @@
 //! The part of a cache that knows its types.
 
-use super::core::Core;
+use super::delivery::{Client, Deliver, Listener, Listeners};
+use super::maintenance::{Core, Parts};
 use super::read_mode::{Facts, ReadMode};
-use super::reentrancy::Deliver;
 use super::reloads::{RefreshPolicy, TypedReloads};
 use crate::async_listener::{AsyncListener, Share};
 #[cfg(not(cortado_loom))]
 use crate::clock::Clock;
 use crate::clock::{Nanos, Ticker, nanos};
 use crate::config::{Config, EvictionPolicy, Policy};
-use crate::entry::Removed;
 use crate::executor::Running;
 use crate::expiry::Expiry;
 use crate::expiry::default_hook::{Sealed, SetsOn};
@@ -35,8 +34,6 @@ use std::sync::{Arc, OnceLock, Weak};
 pub type ExpiryPolicy<K, V> = Box<dyn Expiry<K, V> + Send + Sync>;
 /// Tells the weight of an entry.
 pub type Weigher<K, V> = Box<dyn Fn(&K, &V) -> u32 + Send + Sync>;
-/// Is called with each removal.
-pub type Listener<K, V> = Box<dyn Fn(Removed<K, V>) + Send + Sync>;
 
 /// Tells an asynchronous listener what waits, at the end of a task's operation.
 pub trait Tell: Send + Sync {
@@ -166,20 +163,20 @@ where
             let myself = Arc::downgrade(&cache) as Weak<dyn Any + Send + Sync>;
             let _ = cache.myself.set(myself);
         }
-        let client = Arc::downgrade(&cache) as Weak<dyn Deliver>;
-        cache.core.set_client(client);
+        let client = Arc::downgrade(&cache) as Weak<dyn Client>;
+        cache.core.notices.set_client(client);
         Ok(cache)
     }
 }
 
-impl<K, V, S> Deliver for WithHasher<K, V, S>
+impl<K, V, S> Client for WithHasher<K, V, S>
 where
     K: Send + Sync + 'static,
     V: Send + Sync + 'static,
     S: Send + Sync + 'static,
 {
-    fn deliver_job(&self, running: Running) {
-        self.engine.deliver_job(running);
+    fn run_job(&self, running: Running) {
+        self.engine.run_job(running);
     }
 }
 
@@ -193,7 +190,11 @@ impl<K, V> Engine<K, V> {
         let sets_on = hooks.expiry.as_ref().and_then(|policy| policy.sets_on(Sealed));
         let leaves_reads_alone = matches!(sets_on, Some(SetsOn::Create | SetsOn::Write));
         let asks = hooks.expiry.is_some() && !leaves_reads_alone;
-        let (core, mode) = parts(&config, asks, pool.raw());
+        let listener = (!hooks.listeners.is_empty()).then(|| {
+            let all = std::mem::take(&mut hooks.listeners);
+            Box::new(Listeners { pool: pool.share(), all }) as Box<dyn Deliver>
+        });
+        let (core, mode) = parts(&config, asks, pool.raw(), listener);
         let answers_alone = matches!(sets_on, Some(SetsOn::Write | SetsOn::Access));
         let asks_about_values = hooks.weigher.is_some() || config.reloads().is_some();
         let (policy, loader) = (hooks.refresh.take(), hooks.loader.take());
@@ -215,7 +216,12 @@ impl<K, V> Engine<K, V> {
 }
 
 /// The parts of a cache that do not depend on its types.
-fn parts(config: &Config, asks: bool, pool: &primitives::Arc<RawPool>) -> (Arc<Core>, ReadMode) {
+fn parts(
+    config: &Config,
+    asks: bool,
+    pool: &primitives::Arc<RawPool>,
+    listener: Option<Box<dyn Deliver>>,
+) -> (Arc<Core>, ReadMode) {
     let idle = config.time_to_idle.map(nanos);
     let ticker = Ticker::new(config.clock.clone());
     let facts = Facts {
@@ -226,7 +232,8 @@ fn parts(config: &Config, asks: bool, pool: &primitives::Arc<RawPool>) -> (Arc<C
         refreshes: config.reloads().is_some(),
     };
     let mode = ReadMode::new(facts, asks);
-    (Arc::new(Core::new(config, ticker, pool.clone(), mode.renews())), mode)
+    let (pool, reads_prolong) = (pool.clone(), mode.renews());
+    (Arc::new(Core::new(config, Parts { ticker, pool, reads_prolong, listener })), mode)
 }
 
 /// The columns of a cache with these settings.

@@ -5,7 +5,7 @@
 use crate::buffer::write::DrainLimits;
 use crate::cache::Cache;
 use crate::clock::{Clock, ManualClock, Nanos, Timestamp};
-use crate::engine::{Core, Maintenance};
+use crate::engine::{Core, Maintenance, Notice};
 use crate::entry::Entry;
 use crate::eviction::Policy;
 use crate::hash::Hash32;
@@ -104,7 +104,7 @@ impl Subject {
     }
 
     fn state(&self, change: impl FnOnce(&mut Maintenance)) {
-        change(&mut self.core().upkeep.state.lock());
+        change(&mut self.core().upkeep().state.lock());
     }
 
     fn policy(&self, change: impl FnOnce(&mut Policy)) {
@@ -140,9 +140,9 @@ type Damage = (&'static str, &'static str, fn(&Subject, &dyn Fn()));
 
 const DAMAGES: &[Damage] = &[
     ("an event left in the write buffer", "writes are pending", |s, look| {
-        let _ = s.core().upkeep.writes.push(1, 0).expect("the write buffer is empty");
+        let _ = s.core().upkeep().writes.push(1, 0).expect("the write buffer is empty");
         look();
-        let _ = s.core().upkeep.writes.drain(
+        let _ = s.core().upkeep().writes.drain(
             &mut Vec::new(),
             DrainLimits { stripes: 1, spill: 0 },
             crate::primitives::Patience::Wait,
@@ -151,15 +151,17 @@ const DAMAGES: &[Damage] = &[
     }),
     ("a removal that is not announced", "removals are not announced", |s, look| {
         let (id, meta) = s.node(s.removed);
-        s.core().announce(id, RemovalCause::Explicit, meta.deadline(), Timestamp::from_raw(0));
+        let (cause, deadline, at) =
+            (RemovalCause::Explicit, meta.deadline(), Timestamp::from_raw(0));
+        s.core().notices.announce(s.core(), Notice { id, cause, deadline, at });
         look();
         s.cache.run_pending_tasks();
         s.recorder().inserted();
     }),
     ("a batch of nodes that is not dropped", "wait to be dropped", |s, look| {
-        s.core().notices.to_drop.push(Vec::new());
+        s.core().notices.drop_later(Vec::new());
         look();
-        s.core().notices.to_drop.pop();
+        s.core().notices.drop_reclaimed(s.core(), 1);
     }),
     ("index: an id in the place of another one", "id ", |s, look| {
         s.misplace(s.indexed[0], s.indexed[1]);
@@ -177,17 +179,17 @@ const DAMAGES: &[Damage] = &[
         s.without_policy((31, 60), look);
     }),
     ("count: not published", "published count 29", |s, look| {
-        s.core().upkeep.published.entries.fetch_sub(1, Relaxed);
+        s.core().upkeep().published.entries.fetch_sub(1, Relaxed);
         look();
-        s.core().upkeep.published.entries.fetch_add(1, Relaxed);
+        s.core().upkeep().published.entries.fetch_add(1, Relaxed);
     }),
     ("weight: too much", "weight 60, counted 61", |s, look| {
         s.without_policy((30, 61), look);
     }),
     ("weight: not published", "published weight 59, is 60", |s, look| {
-        s.core().upkeep.published.weight.fetch_sub(1, Relaxed);
+        s.core().upkeep().published.weight.fetch_sub(1, Relaxed);
         look();
-        s.core().upkeep.published.weight.fetch_add(1, Relaxed);
+        s.core().upkeep().published.weight.fetch_add(1, Relaxed);
     }),
     ("node: an entry that the maintenance does not know", "state 0b1111", |s, look| {
         s.one().1.clear_state(state::LINKED);
@@ -217,9 +219,9 @@ const DAMAGES: &[Damage] = &[
         meta.clear_state(state::VALUE);
     }),
     ("pool: fewer unreclaimed nodes than counted", "nodes wait to be reclaimed", |s, look| {
-        s.core().upkeep.published.unreclaimed.fetch_add(1, Relaxed);
+        s.core().upkeep().published.unreclaimed.fetch_add(1, Relaxed);
         look();
-        s.core().upkeep.published.unreclaimed.fetch_sub(1, Relaxed);
+        s.core().upkeep().published.unreclaimed.fetch_sub(1, Relaxed);
     }),
     ("wheel: a wrong link", "does not point back", |s, look| {
         let links = &s.one().1.timer;
@@ -306,7 +308,7 @@ fn the_audit_notices_each_damage() {
 #[test]
 fn the_audit_notices_a_missing_count_in_a_scheduled_cache() {
     let subject = Subject::with_scheduler(true);
-    while subject.core().notices.handoff.is_out() {
+    while subject.core().notices.is_job_out() {
         std::thread::yield_now();
     }
     assert_eq!(subject.cache.engine().recount(), Ok(()));

@@ -28,12 +28,12 @@ fn core(cache: &Cache<u64, u64>) -> &Core {
 
 /// How many victims the policy has named.
 fn named(cache: &Cache<u64, u64>) -> u64 {
-    core(cache).upkeep.state.lock().victims_named
+    core(cache).upkeep().state.lock().victims_named
 }
 
 /// Runs passes as callers do, until none is required.
 fn settle(cache: &Cache<u64, u64>) {
-    while core(cache).upkeep.status.is_required() {
+    while core(cache).upkeep().status.is_required() {
         cache.engine().after_read();
     }
 }
@@ -70,7 +70,7 @@ fn a_victim_in_use_costs_one_attempt() {
     }
     assert_eq!(before, USED, "each entry in use was named once");
     assert_eq!(cache.entry_count(), USED);
-    assert!(!core(&cache).upkeep.status.is_required(), "operations run passes");
+    assert!(!core(&cache).upkeep().status.is_required(), "operations run passes");
     // Another entry comes: it is a victim, and those in use are none.
     cache.insert(USED, USED);
     hand.advance(Duration::from_millis(1));
@@ -103,11 +103,11 @@ fn victims_in_use_of_one_hash_are_set_aside() {
     (0..10).for_each(|_| cache.run_pending_tasks());
     let core = &cache.engine().core;
     for entry in cache.entries() {
-        let state = core.upkeep.state.lock();
+        let state = core.upkeep().state.lock();
         let policy = state.policy.as_ref().unwrap();
         assert!(policy.is_aside(&*core.pool, entry.node().id()), "{} is a candidate", entry.key());
     }
-    assert!(!core.upkeep.status.is_required(), "operations run passes");
+    assert!(!core.upkeep().status.is_required(), "operations run passes");
     drop(computations);
     cache.run_pending_tasks();
     assert_eq!(cache.entry_count(), 0);
@@ -153,8 +153,9 @@ fn victims_in_held_buckets_do_not_keep_others() {
         .min_by_key(|other| *other.key())
         .expect("present");
     let guard = crate::epoch::pin();
-    let mut state = core.upkeep.state.lock();
-    core.set_max_capacity(&mut state, 500);
+    let mut state = core.upkeep().state.lock();
+    core.set_max_capacity(500);
+    core.upkeep().set_capacity(&mut state, 500);
     drop(state);
     let held = [first, in_other_bucket].map(|entry| {
         let node = entry.node();

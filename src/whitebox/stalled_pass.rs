@@ -32,7 +32,7 @@ const MANY: u32 = 3000;
 #[test]
 fn writers_go_on_while_a_pass_is_held_up() {
     let cache = cache(LARGE, MANY);
-    let lock = core(&cache).upkeep.state.lock();
+    let lock = core(&cache).upkeep().state.lock();
     let writer = cache.clone();
     let writer = thread::spawn(move || {
         for key in 0..MANY {
@@ -43,10 +43,13 @@ fn writers_go_on_while_a_pass_is_held_up() {
         }
     });
     while !writer.is_finished() {
-        assert!(!core(&cache).upkeep.has_lock_waiters(), "the writer waits for the lock");
+        assert!(!core(&cache).upkeep().has_lock_waiters(), "the writer waits for the lock");
         thread::yield_now();
     }
-    assert!(core(&cache).upkeep.writes.spill.count() >= MANY as usize - 512, "nothing was spilled");
+    assert!(
+        core(&cache).upkeep().writes.spill.count() >= MANY as usize - 512,
+        "nothing was spilled"
+    );
     assert_eq!((cache.get(&9), cache.get(&10)), (None, Some(20)));
     drop(lock);
     writer.join().expect("no panic");
@@ -57,8 +60,8 @@ fn writers_go_on_while_a_pass_is_held_up() {
 
 /// The recorded writes have requested passes, so operations run them, one after another.
 fn run_requested_passes(cache: &Cache<u32, u32>) {
-    while !core(cache).upkeep.writes.is_empty() {
-        let is_due = core(cache).upkeep.status.is_required();
+    while !core(cache).upkeep().writes.is_empty() {
+        let is_due = core(cache).upkeep().status.is_required();
         assert!(is_due, "no pass is due");
         let _ = cache.get(&0);
     }
@@ -67,7 +70,7 @@ fn run_requested_passes(cache: &Cache<u32, u32>) {
 /// Holds the lock while each of these threads writes this many keys, from `first` on. No writer may
 /// wait for the lock.
 fn hold_up(cache: &Cache<u32, u32>, first: u32, (threads, keys): (u32, u32)) {
-    let lock = core(cache).upkeep.state.lock();
+    let lock = core(cache).upkeep().state.lock();
     let writers = (0..threads).map(|thread| {
         let writer = cache.clone();
         let first = first + thread * keys;
@@ -75,7 +78,7 @@ fn hold_up(cache: &Cache<u32, u32>, first: u32, (threads, keys): (u32, u32)) {
     });
     for writer in writers.collect::<Vec<_>>() {
         while !writer.is_finished() {
-            assert!(!core(cache).upkeep.has_lock_waiters(), "a writer waits for the lock");
+            assert!(!core(cache).upkeep().has_lock_waiters(), "a writer waits for the lock");
             thread::yield_now();
         }
     }
@@ -88,9 +91,9 @@ fn all_that_was_written_is_applied_where_somebody_asks_for_it() {
     for (threads, keys) in [(1, 10_000), (1, 513), (2, 600), (16, 600)] {
         let cache = cache(LARGE, 50_000);
         hold_up(&cache, 0, (threads, keys));
-        assert!(core(&cache).upkeep.writes.spill.count() > 0, "nothing was spilled");
+        assert!(core(&cache).upkeep().writes.spill.count() > 0, "nothing was spilled");
         cache.run_pending_tasks();
-        assert!(core(&cache).upkeep.writes.is_empty(), "{threads} threads of {keys}");
+        assert!(core(&cache).upkeep().writes.is_empty(), "{threads} threads of {keys}");
         assert_eq!(cache.entry_count(), 50_000 + u64::from(threads * keys));
         cache.audit();
     }
@@ -105,7 +108,7 @@ fn what_has_expired_within_the_tick_goes_after_spilled_writes() {
     cache.insert_with_ttl(u32::MAX / 2, 0, Duration::from_nanos(1));
     cache.run_pending_tasks();
     hold_up(&cache, 0, (1, 10_000));
-    assert!(core(&cache).upkeep.writes.spill.count() > 0, "nothing was spilled");
+    assert!(core(&cache).upkeep().writes.spill.count() > 0, "nothing was spilled");
     hand.advance(Duration::from_nanos(1));
     cache.run_pending_tasks();
     assert_eq!(cache.entry_count(), 60_000);
@@ -143,13 +146,13 @@ fn a_stripe_stays_within_its_weight_beside_a_stalled_push() {
     // One stripe, with room for weight 31.
     let cache = cache(1000, 10);
     let entry = cache.peek(&u32::MAX).expect("it was inserted").node().id();
-    let writes = &core(&cache).upkeep.writes;
+    let writes = &core(&cache).upkeep().writes;
     let store = writes.stalled_push(Event::Rescheduled(entry).pack().get(), 1);
     let writer = cache.clone();
     let writer = thread::spawn(move || {
         let pending = (0..60).map(|key| {
             writer.insert(key, key);
-            core(&writer).upkeep.writes.pending_weight()
+            core(&writer).upkeep().writes.pending_weight()
         });
         pending.max()
     });
@@ -157,7 +160,7 @@ fn a_stripe_stays_within_its_weight_beside_a_stalled_push() {
     // could hide a failure. It makes none.)
     let mut held = 0;
     while !writer.is_finished() && held < 10_000 {
-        held = if core(&cache).upkeep.state.try_lock().is_none() { held + 1 } else { 0 };
+        held = if core(&cache).upkeep().state.try_lock().is_none() { held + 1 } else { 0 };
         thread::yield_now();
     }
     store();
@@ -198,11 +201,11 @@ fn writers_wait_where_the_bound_or_the_index_would_suffer() {
         [(1000, 0, 31), (LARGE, 100_000, quarter + 512), (LARGE, 1000, 1512), (LARGE, 0, 512)]
     {
         let cache = cache(capacity, entries);
-        let lock = core(&cache).upkeep.state.lock();
+        let lock = core(&cache).upkeep().state.lock();
         let all = quarter as u32 + 600;
         let writer = cache.clone();
         let writer = thread::spawn(move || (0..all).for_each(|key| writer.insert(key, key)));
-        while !core(&cache).upkeep.has_lock_waiters() {
+        while !core(&cache).upkeep().has_lock_waiters() {
             assert!(!writer.is_finished(), "the writer does not wait");
             thread::yield_now();
         }
@@ -220,7 +223,7 @@ fn writers_wait_where_the_bound_or_the_index_would_suffer() {
 fn updates_and_removals_wait_later() {
     let most = LARGE / 16;
     let cache = cache(LARGE, 100_000);
-    let lock = core(&cache).upkeep.state.lock();
+    let lock = core(&cache).upkeep().state.lock();
     let writer = cache.clone();
     let writer = thread::spawn(move || {
         for key in 0..most as u32 / 2 {
@@ -229,11 +232,11 @@ fn updates_and_removals_wait_later() {
         }
         (0..513).for_each(|_| writer.insert(u32::MAX - 99_999, 1));
     });
-    while !core(&cache).upkeep.has_lock_waiters() {
+    while !core(&cache).upkeep().has_lock_waiters() {
         assert!(!writer.is_finished(), "the writer does not wait");
         thread::yield_now();
     }
-    assert_eq!(core(&cache).upkeep.writes.spill.count() as u64, most);
+    assert_eq!(core(&cache).upkeep().writes.spill.count() as u64, most);
     drop(lock);
     writer.join().expect("no panic");
     cache.audit();
@@ -299,11 +302,11 @@ fn a_held_view_is_not_polled() {
     cache.insert(1, 2);
     // A pass of another test's thread may hold the lock for a moment; then there is more to do.
     let begun = std::time::Instant::now();
-    while core(&cache).run().is_some() || !core(&cache).waits_for_grace() {
+    while core(&cache).run().is_some() || core(&cache).upkeep().published.grace().is_none() {
         assert!(begun.elapsed() < Duration::from_secs(30), "the cache wants to run again");
     }
     drop(view);
-    while core(&cache).waits_for_grace() {
+    while core(&cache).upkeep().published.grace().is_some() {
         assert!(begun.elapsed() < Duration::from_secs(30), "memory kept by the view is not freed");
         thread::yield_now();
     }
@@ -334,14 +337,14 @@ fn readers_that_shorten_lives_go_on_while_a_pass_is_held_up() {
     let cache: Cache<u32, u32> = builder.build();
     (0..MANY).for_each(|key| cache.insert(key, key));
     cache.run_pending_tasks();
-    let lock = core(&cache).upkeep.state.lock();
+    let lock = core(&cache).upkeep().state.lock();
     let reader = cache.clone();
     let reader = thread::spawn(move || (0..MANY).for_each(|key| _ = reader.get(&key)));
     while !reader.is_finished() {
-        assert!(!core(&cache).upkeep.has_lock_waiters(), "the reader waits for the lock");
+        assert!(!core(&cache).upkeep().has_lock_waiters(), "the reader waits for the lock");
         thread::yield_now();
     }
-    assert!(core(&cache).upkeep.writes.spill.count() > 0, "nothing was spilled");
+    assert!(core(&cache).upkeep().writes.spill.count() > 0, "nothing was spilled");
     drop(lock);
     reader.join().expect("no panic");
     cache.run_pending_tasks();

@@ -194,7 +194,7 @@ fn unreclaimed(cache: &Numbers) -> usize {
 fn the_dead_wait_for_this_grace_period_or_the_next() {
     let _alone = alone();
     let (cache, _hand) = settled(None, 6400);
-    let grace = || core(&cache).upkeep.published.grace();
+    let grace = || core(&cache).upkeep().published.grace();
     let guard = crate::epoch::pin();
     cache.invalidate(&0);
     pass(&cache);
@@ -211,7 +211,7 @@ fn the_dead_wait_for_this_grace_period_or_the_next() {
         Grace::to_word(Some(last)) <= Grace::to_word(Some(first)) + 1,
         "they wait for a later one than the next"
     );
-    let batches = core(&cache).upkeep.lock().dead.len();
+    let batches = core(&cache).upkeep().lock().dead.len();
     assert!(batches <= 2, "{batches} batches for two grace periods");
     drop(guard);
     clean(&cache);
@@ -277,7 +277,7 @@ fn all_die<V: Clone + Send + Sync + 'static>(cache: &Cache<u32, V>, dead: u32) {
     let core = &cache.engine().core;
     let guard = crate::epoch::pin();
     (0..dead).for_each(|key| cache.invalidate(&key));
-    while !core.upkeep.writes.is_empty() {
+    while !core.upkeep().writes.is_empty() {
         pass_of(core);
     }
     assert_eq!(core.unreclaimed(), dead as usize);
@@ -288,7 +288,7 @@ fn all_die<V: Clone + Send + Sync + 'static>(cache: &Cache<u32, V>, dead: u32) {
 
 /// The last grace period that a dead node waits for.
 fn last_grace(core: &Core) -> Grace {
-    core.upkeep.lock().dead.back().and_then(|batch| batch.grace).expect("some are dead")
+    core.upkeep().lock().dead.back().and_then(|batch| batch.grace).expect("some are dead")
 }
 
 fn await_grace(grace: Grace) {
@@ -322,7 +322,7 @@ fn a_pass_lets_go_of_as_many_as_it_adds() {
     let _alone = alone();
     let cache = with_dead();
     let before = unreclaimed(&cache);
-    let state = core(&cache).upkeep.lock();
+    let state = core(&cache).upkeep().lock();
     // A stripe has room for fewer events. The others are spilled, since entries weigh 1 here.
     (10 * BATCH..10 * BATCH + ADDED).for_each(|key| cache.insert(key, 1));
     drop(state);

@@ -25,7 +25,7 @@ fn core(cache: &Cache<u64, u64>) -> &Core {
 
 /// The yields since a batch was last reclaimed.
 fn yields(cache: &Cache<u64, u64>) -> u32 {
-    core(cache).upkeep.state.lock().yields
+    core(cache).upkeep().state.lock().yields
 }
 
 /// Updates one key so many times.

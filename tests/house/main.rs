@@ -1,7 +1,7 @@
 //! The rules of this repository's own house, checked in its sources, tests, scripts and documents.
 //!
-//! * [`graph`], [`layers`], [`state`]: which module uses which, and who touches which part of the
-//!   engine's state.
+//! * [`graph`], [`layers`]: which module uses which.
+//! * [`rooms`]: in which folders the methods of the engine's states are.
 //! * [`unsafety`]: where `unsafe` is, and what guards it.
 //! * [`text`]: how long files and comments are; which seeds are listed.
 //! * [`audits`]: every test ends in an audit of its caches.
@@ -11,8 +11,8 @@
 mod audits;
 mod graph;
 mod layers;
+mod rooms;
 mod sources;
-mod state;
 mod suites;
 mod text;
 mod unsafety;

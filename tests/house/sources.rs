@@ -10,7 +10,7 @@ use syn::visit::{self, Visit};
 pub type Names = Vec<String>;
 
 pub struct Source {
-    /// Relative to `src`: `engine/core/mod.rs`.
+    /// Relative to `src`: `engine/base/mod.rs`.
     pub file: String,
     /// The module that it is: `["engine", "core"]`.
     pub module: Names,

@@ -3,7 +3,8 @@
 use crate::engine::Engine;
 use crate::primitives::{Arc, seeded};
 
-/// The counts that a cache has on its pool: in its typed part, and in the other one.
+/// The counts that a cache has on its pool: in its typed part, in the other one, and with its
+/// listeners.
 const OWN_COUNTS: usize = 2;
 
 impl<K: Eq, V> Engine<K, V> {
@@ -11,21 +12,22 @@ impl<K: Eq, V> Engine<K, V> {
         if seeded("close-clears-first") {
             self.clear();
         }
-        self.core.close();
+        self.core.notices.close();
         // Even if the cache is blank: a writer that saw it open may be about to publish.
         if !seeded("close-clears-first") {
             self.clear();
         }
         self.run_pending();
-        self.announce_all();
-        self.core.end_receiving();
+        self.core.announce_all();
+        self.core.notices.end_receiving();
     }
 }
 
 impl<K, V> Engine<K, V> {
     /// Whether anything has the pool that may outlive the cache: a handle, a receiver.
     pub fn is_outlived(&self) -> bool {
-        Arc::strong_count(self.pool.raw()) > OWN_COUNTS
+        let with_listeners = usize::from(self.core.notices.has_listeners());
+        Arc::strong_count(self.pool.raw()) > OWN_COUNTS + with_listeners
     }
 }
 
@@ -34,7 +36,7 @@ impl<K, V> Drop for Engine<K, V> {
     /// anything here. Only the scheduler may be running a pass; this waits for it.
     fn drop(&mut self) {
         self.core.end();
-        self.announce_rest();
+        self.core.notices.deliver_rest(&self.core);
         if let Some(reloads) = &self.reloads {
             reloads.failures.end();
         }
@@ -45,12 +47,12 @@ impl<K, V> Drop for Engine<K, V> {
                 self.core.destroy(&[id]);
             }
         }
-        self.core.drop_reclaimed(usize::MAX);
+        self.core.notices.drop_reclaimed(&self.core, usize::MAX);
         // Handles and receivers that outlive the cache keep the pool, but need none of its free
         // nodes. (The pool has models of its own.)
         if self.is_outlived() && !cfg!(cortado_loom) {
             pool.shelve(usize::MAX);
         }
-        self.core.end_receiving();
+        self.core.notices.end_receiving();
     }
 }

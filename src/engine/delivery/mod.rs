@@ -1,13 +1,15 @@
-//! Delivery: notifying listeners, and dropping the keys and values that passes took out.
-//! `docs/notifications.md` says which thread does it when. All of it runs user code, so no lock and
-//! no guard is held.
+//! Delivery: the queue of removals, the listeners or the receiver that hear of them, and the keys
+//! and values that passes took out and that wait to be dropped.
+//! `docs/notifications.md` says which thread delivers when. All of it runs user code, so no lock
+//! and no guard is held.
 
+mod announce;
 mod budget;
-mod deliver;
-mod pressure;
-mod receive;
-mod request;
-mod tasks;
+mod listeners;
+mod notices;
+mod receiving;
 
-pub use receive::Receiver;
-pub use request::Pending;
+pub use budget::{Delivered, DeliveryBudget};
+pub use listeners::{Listener, Listeners, removed};
+pub use notices::{Client, Deliver, Notice, Notices};
+pub use receiving::Receiving;

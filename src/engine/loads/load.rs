@@ -2,10 +2,10 @@
 
 use super::commit::{Condition, Replaces, land_entry};
 use crate::engine::Engine;
-use crate::engine::core::Core;
 use crate::engine::flights::{
     EnteredFlight, Flight, FlightGuard, FlightKind, LoadOutcome, LoadedNode, OnLoad,
 };
+use crate::engine::maintenance::Core;
 use crate::engine::reentrancy::FlightToken;
 use crate::engine::step::{Step, block_until, is_owned};
 use crate::entry::{Entry, Origin};

@@ -26,11 +26,10 @@ impl Pass<'_> {
     /// applied, and whether more are left or came meanwhile.
     #[inline(never)]
     pub fn drain(&mut self) -> Drained {
-        let core = self.core;
         let mut events = std::mem::take(&mut self.state.events);
         if self.state.policy.is_some() {
             events.clear();
-            core.upkeep.reads.drain(core.upkeep.reads.capacity(), &mut events);
+            self.upkeep.reads.drain(self.upkeep.reads.capacity(), &mut events);
             self.for_each_prefetched(
                 &events,
                 |pass, read| pass.prefetch_read(ReadBuffer::id_of(read)),
@@ -39,20 +38,20 @@ impl Pass<'_> {
             events.clear();
         }
         // Spilled writes come on top of the stripes only if a caller asked for all recorded writes.
-        let portion = core.upkeep.writes.portion();
+        let portion = self.upkeep.writes.portion();
         let spilled = if self.budget.is_asked_for() {
             0
         } else {
-            portion.min(core.upkeep.writes.spill.count())
+            portion.min(self.upkeep.writes.spill.count())
         };
-        let capacity = core.upkeep.writes.capacity();
+        let capacity = self.upkeep.writes.capacity();
         let limit = if self.budget.is_asked_for() { capacity } else { capacity.min(MAX_DRAINED) };
         let limits = DrainLimits {
             stripes: limit.saturating_sub(spilled),
             spill: portion.max(LEAST_SPILLED),
         };
         let drained =
-            core.upkeep.writes.drain(&mut events, limits, self.budget.patience, |batch| {
+            self.upkeep.writes.drain(&mut events, limits, self.budget.patience, |batch| {
                 self.for_each_prefetched(batch, Self::prefetch_write, Self::apply);
             });
         self.state.events = events;

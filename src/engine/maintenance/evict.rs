@@ -45,7 +45,7 @@ impl Pass<'_> {
     pub fn evict_within(&mut self, drained: usize) -> Stuck {
         let (drained, rest) = (drained as u32, self.budget.units);
         if !self.budget.is_asked_for() {
-            let limit = self.core.upkeep.writes.capacity().min(MAX_DRAINED) as u32;
+            let limit = self.upkeep.writes.capacity().min(MAX_DRAINED) as u32;
             return self.evict(&mut (drained.max(limit) + LEAST_EVICTIONS));
         }
         let drained = if self.budget.strict { 0 } else { drained };

@@ -12,9 +12,11 @@
 //! for no load and no computation, since either may be waiting for the pass.
 
 use super::budget::{Budget, Leftover, Stuck};
-use super::run::QUIET;
+use super::core::{Core, Keeper};
+use super::run::{PassOrder, QUIET};
+use super::state::Maintenance;
+use super::upkeep::Upkeep;
 use crate::clock::{Nanos, Timestamp};
-use crate::engine::core::{Core, Maintenance};
 use crate::epoch::Guard;
 use crate::pool::{FARTHEST, Timers};
 use crate::primitives::seeded;
@@ -31,6 +33,7 @@ const SET_BACK: Nanos = Nanos::from_raw(1 << 30);
 /// A pass under way: the state under the lock, and what the pass needs beside it.
 pub struct Pass<'a> {
     pub core: &'a Core,
+    pub upkeep: &'a Upkeep,
     pub state: &'a mut Maintenance,
     pub guard: &'a Guard,
     pub now: Timestamp,
@@ -41,26 +44,19 @@ pub struct Pass<'a> {
     pub left: Leftover,
 }
 
-impl Core {
+impl Keeper<'_> {
     /// Runs a pass, with the lock already held. Values to drop wait until the lock is released.
     ///
     /// The caller pins before it takes the lock, because pinning and flushing may run deferred
     /// functions, which may use this cache. For the same reason, the caller flushes, if the
     /// pass asks for it, after it has released the lock.
-    ///
-    /// `refused` is an event of the caller's for which the write buffer has no room.
     #[inline(never)]
-    pub(super) fn pass(
-        &self,
-        guard: &Guard,
-        state: &mut Maintenance,
-        (now, refused): (Timestamp, Option<u64>),
-        budget: Budget,
-    ) -> Leftover {
-        let running = self.upkeep.status.begin();
-        self.hot.clear_pass_requests();
+    pub fn pass(self, guard: &Guard, state: &mut Maintenance, order: PassOrder) -> Leftover {
+        let (Self { core, upkeep }, PassOrder { now, refused, budget }) = (self, order);
+        let running = upkeep.status.begin();
+        core.hot.clear_pass_requests();
         let (died, died_weight, left) = (0, 0, Leftover::default());
-        let mut pass = Pass { core: self, state, guard, now, died, died_weight, budget, left };
+        let mut pass = Pass { core, upkeep, state, guard, now, died, died_weight, budget, left };
         pass.follow_clock_back();
         let drained = pass.drain();
         // A drain that takes out nothing and leaves events has most likely met an event that its
@@ -78,22 +74,22 @@ impl Core {
         let excess = policy.map_or(0, |it| it.weight().saturating_sub(it.max_weight()));
         let blocked = stuck != Stuck::Not;
         work |= expirations || (excess > 0 && !blocked);
-        work |= self.flights.has_released();
+        work |= core.flights.has_released();
         pass.publish_progress();
         let reclaimable = pass.reclaim();
         work |= reclaimable;
         let mut left =
             Leftover { writes: drained.more, work, expirations, excess, blocked, ..pass.left };
         // Nodes that a pass may reclaim wait for passes, not for guards.
-        left.yields = budget.yields && !reclaimable && self.take_yield(state);
-        self.request_grace_check(now);
+        left.yields = budget.yields && !reclaimable && pass.takes_yield();
+        pass.request_grace_check();
         if !left.work {
             // Giving memory back takes the system's time. So it waits until nothing else is due.
-            left.surplus = self.trim(budget.run_by);
+            left.surplus = core.trim(budget.run_by);
         }
         // Their ends ask for a pass, unless they are cancelled. (A model's clock stands still.)
         if stuck == Stuck::ByComputations && !cfg!(cortado_loom) {
-            self.hot.request_pass_by(now.saturating_add(QUIET));
+            core.hot.request_pass_by(now.saturating_add(QUIET));
         }
         let has_more = left.writes || left.work || stuck == Stuck::ByThreads;
         // Whoever requested a pass meanwhile finds the request in the status.

@@ -6,10 +6,10 @@
 //! ran the pass drops key and value after the lock.
 
 use super::budget::By;
+use super::core::Core;
 use super::pass::Pass;
 use super::run::GRACE_CHECK_DELAY;
-use crate::clock::Timestamp;
-use crate::engine::core::{Core, Dead, Maintenance};
+use super::state::Dead;
 use crate::epoch::{Grace, next_grace};
 use crate::links::NodeId;
 use crate::node::{Meta, state};
@@ -81,7 +81,7 @@ impl Pass<'_> {
     #[inline(never)]
     pub fn reclaim(&mut self) -> bool {
         let (core, died) = (self.core, self.died);
-        let published = &core.upkeep.published;
+        let published = &self.upkeep.published;
         if died > 0 {
             published.unreclaimed.fetch_add(died, Ordering::Relaxed);
             self.state.unreclaimed_weight += self.died_weight;
@@ -90,7 +90,7 @@ impl Pass<'_> {
             let opened = opened.take_while(|batch| batch.grace.is_none());
             opened.for_each(|batch| batch.grace = Some(grace));
         }
-        let over = core.give_up_dead(self.state, died);
+        let over = self.give_up_dead();
         let dead = self.state.dead.get(over).and_then(|batch| batch.grace);
         let of_index = core.index.awaited_grace();
         let grace = dead.into_iter().chain(of_index).min();
@@ -104,9 +104,68 @@ impl Pass<'_> {
     /// Whether a pass moves the grace period on for the dead nodes alone. (By a clock of the
     /// user's, which may stand still, it always does.)
     fn has_many_dead(&self) -> bool {
-        self.core.unreclaimed() >= MANY_DEAD
+        self.upkeep.published.unreclaimed() >= MANY_DEAD
             || !self.core.ticker.reads_system()
             || self.state.unreclaimed_weight > self.state.weight() / DEAD_SHARE
+    }
+
+    /// Operations (also reads) run a pass now and then while nodes wait for their grace period. A
+    /// scheduler comes first as a rule. But the thread may be missing (in a forked child), and the
+    /// runtime may have ended.
+    pub fn request_grace_check(&self) {
+        // A model's clock stands still.
+        if !cfg!(cortado_loom) && self.upkeep.published.grace().is_some() {
+            self.core.hot.request_pass_by(self.now.saturating_add(GRACE_CHECK_DELAY));
+        }
+    }
+
+    /// Gives up the cache's count on nodes whose grace period is over, the oldest first, as many as
+    /// a pass may drop: at least [`DROPS`], and at least as many as have died in this pass. Returns
+    /// how many batches are left of those whose grace period is over.
+    fn give_up_dead(&mut self) -> usize {
+        let is_over = |batch: &Dead| {
+            batch.grace.is_some_and(Grace::is_over) || seeded("retire-without-grace")
+        };
+        let mut over = self.state.dead.partition_point(is_over);
+        if over == 0 {
+            return 0;
+        }
+        let (core, unreclaimed) = (self.core, &self.upkeep.published.unreclaimed);
+        let behind = self.upkeep.published.unreclaimed() > BACKLOG;
+        let most = self.died.max(if behind { MANY_DROPS } else { DROPS });
+        let (mut given_up, mut weight) = (0, 0);
+        while over > 0
+            && given_up < most
+            && let Some(Dead { mut ids, .. }) = self.state.dead.pop_front()
+        {
+            over -= 1;
+            given_up += ids.len();
+            // Those with another count stay, for whoever has that.
+            ids.retain(|&id| {
+                let meta = core.pool.meta(id);
+                weight += u64::from(meta.weight());
+                meta.clear_state(state::OWNED);
+                meta.release() || seeded("reclaim-under-handles")
+            });
+            if core.pool.needs_drop() {
+                core.notices.drop_later(ids);
+            } else {
+                core.pool.free_plain(&ids);
+            }
+        }
+        self.state.yields = 0;
+        unreclaimed.fetch_sub(given_up, Ordering::Relaxed);
+        self.state.unreclaimed_weight -= weight;
+        over
+    }
+
+    /// Takes one of the yields that are left, if guards hold many dead nodes back. False if they do
+    /// not, or if no yield is left.
+    pub fn takes_yield(&mut self) -> bool {
+        let are_many = self.upkeep.published.unreclaimed() >= YIELD_AT;
+        let yields = are_many && self.state.yields < MAX_YIELDS;
+        self.state.yields += u32::from(yields);
+        yields
     }
 }
 
@@ -128,75 +187,5 @@ impl Core {
     /// Passes give the surplus of now back in as many calls of [`trim`](Self::trim), or fewer.
     pub fn most_trims(&self) -> usize {
         self.pool.most_trims(TRIM)
-    }
-
-    /// Whether nodes, or what the index has retired, wait for a grace period, or for a pass after
-    /// it.
-    pub fn waits_for_grace(&self) -> bool {
-        self.upkeep.published.grace().is_some()
-    }
-
-    /// Operations (also reads) run a pass now and then while nodes wait for their grace period. A
-    /// scheduler comes first as a rule. But the thread may be missing (in a forked child), and the
-    /// runtime may have ended.
-    pub fn request_grace_check(&self, now: Timestamp) {
-        // A model's clock stands still.
-        if !cfg!(cortado_loom) && self.waits_for_grace() {
-            self.hot.request_pass_by(now.saturating_add(GRACE_CHECK_DELAY));
-        }
-    }
-
-    /// Gives up the cache's count on nodes whose grace period is over, the oldest first, as many as
-    /// a pass may drop: at least [`DROPS`], and at least as many as this pass has `added`. Returns
-    /// how many batches are left of those whose grace period is over.
-    fn give_up_dead(&self, state: &mut Maintenance, added: usize) -> usize {
-        let is_over = |batch: &Dead| {
-            batch.grace.is_some_and(Grace::is_over) || seeded("retire-without-grace")
-        };
-        let mut over = state.dead.partition_point(is_over);
-        if over == 0 {
-            return 0;
-        }
-        let behind = self.unreclaimed() > BACKLOG;
-        let most = added.max(if behind { MANY_DROPS } else { DROPS });
-        let (mut given_up, mut weight) = (0, 0);
-        while over > 0
-            && given_up < most
-            && let Some(Dead { mut ids, .. }) = state.dead.pop_front()
-        {
-            over -= 1;
-            given_up += ids.len();
-            weight += self.give_up(&mut ids);
-            if self.pool.needs_drop() {
-                self.drop_later(ids);
-            } else {
-                self.pool.free_plain(&ids);
-            }
-        }
-        state.yields = 0;
-        self.upkeep.published.unreclaimed.fetch_sub(given_up, Ordering::Relaxed);
-        state.unreclaimed_weight -= weight;
-        over
-    }
-
-    /// Takes one of the yields that are left, if guards hold many dead nodes back. False if they do
-    /// not, or if no yield is left.
-    pub fn take_yield(&self, state: &mut Maintenance) -> bool {
-        let yields = self.unreclaimed() >= YIELD_AT && state.yields < MAX_YIELDS;
-        state.yields += u32::from(yields);
-        yields
-    }
-
-    /// Gives up the cache's counts on these nodes. Leaves in `batch` the nodes without another
-    /// count. Returns the weight of all.
-    fn give_up(&self, batch: &mut Vec<NodeId>) -> u64 {
-        let mut weight = 0;
-        batch.retain(|&id| {
-            let meta = self.pool.meta(id);
-            weight += u64::from(meta.weight());
-            meta.clear_state(state::OWNED);
-            meta.release() || seeded("reclaim-under-handles")
-        });
-        weight
     }
 }

@@ -1,12 +1,14 @@
 //! What operations record for the maintenance: reads that the policy has to hear of, and writes.
 
 use super::budget::{Budget, LEAST_EVICTIONS};
-use super::run::QUIET;
+use super::core::{Core, Keeper};
+use super::run::{PassOrder, QUIET};
+use super::upkeep::PASS_DELAY;
 use crate::buffer::read::Push;
 use crate::buffer::write::Pressure;
 use crate::clock::Timestamp;
-use crate::engine::core::{Core, PASS_DELAY};
 use crate::engine::event::{Event, Packed};
+use crate::hash::Hash32;
 use crate::links::NodeId;
 use crate::node::NO_PERIOD;
 use crate::primitives::{seeded, thread};
@@ -25,6 +27,15 @@ pub fn take_owed_room() -> u64 {
     OWED.try_with(Cell::take).unwrap_or(0)
 }
 
+/// A write that is done, for the maintenance to hear of.
+#[derive(Clone, Copy)]
+pub struct Write {
+    pub hash: Hash32,
+    pub event: Packed,
+    pub weight: u32,
+    pub now: Timestamp,
+}
+
 impl Core {
     /// Whether a pass is due at `now`, or required and not begun.
     #[inline(always)]
@@ -33,14 +44,14 @@ impl Core {
     }
 
     /// Whether a pass is required and not begun.
-    #[inline]
+    #[inline(always)]
     pub fn is_pass_required(&self) -> bool {
-        self.upkeep.status.is_required()
+        self.keepers().any(|it| it.upkeep.status.is_required())
     }
 
     /// Requires a pass after this call.
     pub fn require_pass(&self) {
-        self.upkeep.status.request();
+        self.keepers().for_each(Keeper::require_pass);
     }
 
     /// Requires a pass if a computation that has ended has kept an entry from being evicted.
@@ -52,7 +63,16 @@ impl Core {
 
     /// Has the scheduler, if the cache has one, run a pass at once.
     pub fn wake_scheduler(&self) {
-        self.upkeep.wake_within(std::time::Duration::ZERO);
+        self.schedule.wake_within(std::time::Duration::ZERO);
+    }
+
+    /// Has the next operation, or the scheduler, hand on the reloads that wait. To be called by who
+    /// has not done that, and after a pass, which has met the request.
+    pub fn leave_noted_reloads(&self) {
+        if self.notices.has_noted_reloads() {
+            self.require_pass();
+            self.wake_scheduler();
+        }
     }
 
     /// Records a read of the node, unless one is recorded in this period. True if a pass is to
@@ -60,26 +80,55 @@ impl Core {
     #[inline]
     pub fn record_read(&self, id: NodeId) -> bool {
         let period = self.hot.record_period();
-        period != NO_PERIOD && self.pool.meta(id).touch(period) && self.push_read(id)
-    }
-
-    #[inline(never)]
-    fn push_read(&self, id: NodeId) -> bool {
-        match self.upkeep.reads.push(id) {
-            Push::Stored => return false,
-            Push::HalfFull => {}
-            // The record is lost. The next read of the node makes a new one.
-            Push::Full => self.pool.meta(id).untouch(),
-        }
-        self.require_pass();
-        true
+        let meta = self.pool.meta(id);
+        period != NO_PERIOD && meta.touch(period) && self.keeper(meta.hash()).push_read(id)
     }
 
     /// Records a write. To be called right after the commit, with no lock held. No user code runs
     /// between the commit and this call or inside it (the clock was read before): a panic that kept
     /// the event back would leave a node in the index of which the maintenance never hears.
-    pub fn write_event(&self, event: Packed, weight: u32, now: Timestamp) {
-        let event = event.get();
+    #[inline]
+    pub fn record_write(&self, write: Write) {
+        self.keeper(write.hash).push_write(write.event.get(), write.weight, write.now);
+    }
+
+    /// Records that a read has made a life shorter. A read waits for no lock, so where its stripe
+    /// is full the event is spilled. (With 262,144 spilled events, it waits for a pass after all.)
+    /// The read requires a pass, and runs it when its guard is gone.
+    pub fn record_shortening(&self, id: NodeId, now: Timestamp) {
+        let event = Event::Rescheduled(id).pack().get();
+        let keeper = self.keeper(self.pool.meta(id).hash());
+        let refused = match keeper.upkeep.writes.push(event, 0) {
+            Ok(Pressure::Low) => return,
+            Ok(_) => false,
+            Err(_) => !keeper.upkeep.writes.spill.push_weightless(event),
+        };
+        if refused {
+            keeper.pass_now(now, Some(event));
+        }
+        keeper.require_pass();
+        self.schedule.wake_within(PASS_DELAY);
+    }
+}
+
+impl Keeper<'_> {
+    fn require_pass(self) {
+        self.upkeep.status.request();
+    }
+
+    #[inline(never)]
+    fn push_read(self, id: NodeId) -> bool {
+        match self.upkeep.reads.push(id) {
+            Push::Stored => return false,
+            Push::HalfFull => {}
+            // The record is lost. The next read of the node makes a new one.
+            Push::Full => self.core.pool.meta(id).untouch(),
+        }
+        self.require_pass();
+        true
+    }
+
+    fn push_write(self, event: u64, weight: u32, now: Timestamp) {
         if weight > LEAST_EVICTIONS {
             let _ = OWED.try_with(|owed| owed.set(owed.get() + u64::from(weight)));
         }
@@ -90,12 +139,12 @@ impl Core {
         if pressure > Pressure::Low {
             // The scheduler has to know even if a pass of this thread puts the entry on the wheel:
             // it may be sleeping for longer than the entry is to live.
-            self.upkeep.wake_within(PASS_DELAY);
+            self.core.schedule.wake_within(PASS_DELAY);
         }
         match pressure {
             Pressure::Low => {
                 // A cache that is only written to must not wait until the batch is full.
-                if self.hot.is_pass_due(now) {
+                if self.core.hot.is_pass_due(now) {
                     self.require_pass();
                 }
             }
@@ -105,7 +154,7 @@ impl Core {
                     self.require_pass();
                 } else {
                     // Without this, a cache that is only read from now on would keep the event.
-                    self.hot.request_pass_by(now.saturating_add(QUIET));
+                    self.core.hot.request_pass_by(now.saturating_add(QUIET));
                 }
             }
             Pressure::Drain => self.require_pass(),
@@ -120,7 +169,7 @@ impl Core {
     /// stripes hold that many, this stripe stays over its limit by a few events until the next
     /// write.
     #[cold]
-    fn lighten(&self, weight: u32, now: Timestamp) {
+    fn lighten(self, weight: u32, now: Timestamp) {
         let writes = &self.upkeep.writes;
         let is_heavy = writes.is_heavy(weight);
         if !is_heavy {
@@ -138,37 +187,20 @@ impl Core {
     /// So few events wait, and their cache lines stay cached. With 8 and 16 threads on two
     /// cores this gives 1.6 to 1.7 times as many unique inserts and updates per second. With 1 and
     /// 2 threads it changes nothing. (More yields gained nothing.)
-    fn pass_or_yield(&self, now: Timestamp, refused: Option<u64>) -> bool {
+    fn pass_or_yield(self, now: Timestamp, refused: Option<u64>) -> bool {
         let has_run = !self.upkeep.has_lock_waiters()
-            && self.pass_if_free((now, refused), Budget::of_writer());
+            && self.pass_if_free(PassOrder { now, refused, budget: Budget::of_writer() });
         if !has_run {
             thread::yield_now();
         }
         has_run
     }
 
-    /// Records that a read has made a life shorter. A read waits for no lock, so where its stripe
-    /// is full the event is spilled. (With 262,144 spilled events, it waits for a pass after all.)
-    /// The read requires a pass, and runs it when its guard is gone.
-    pub fn read_event(&self, event: Packed, now: Timestamp) {
-        let event = event.get();
-        let refused = match self.upkeep.writes.push(event, 0) {
-            Ok(Pressure::Low) => return,
-            Ok(_) => false,
-            Err(_) => !self.upkeep.writes.spill.push_weightless(event),
-        };
-        if refused {
-            self.pass_now(now, Some(event));
-        }
-        self.require_pass();
-        self.upkeep.wake_within(PASS_DELAY);
-    }
-
     /// Records an event that the write buffer has refused. A pass makes room, and applies the event
     /// itself: it must not evict for an entry that this event removes. While another thread, which
     /// may have been preempted, has the maintenance lock, the event is spilled instead.
     #[cold]
-    fn push_again(&self, event: u64, weight: u32, now: Timestamp) -> Pressure {
+    fn push_again(self, event: u64, weight: u32, now: Timestamp) -> Pressure {
         let is_heavy = self.upkeep.writes.is_heavy(weight);
         if is_heavy || !self.pass_or_yield(now, Some(event)) {
             if !is_heavy {
@@ -182,16 +214,16 @@ impl Core {
         }
         // The scheduler may have run, and gone to sleep, before this pass put the entry on the
         // wheel. So this comes after it.
-        self.upkeep.wake_within(PASS_DELAY);
+        self.core.schedule.wake_within(PASS_DELAY);
         Pressure::Low
     }
 
     /// Puts an event that its stripe has refused beside the stripes, if there is room. The index
     /// grows only during maintenance, so pending additions must not exceed the current entry count.
-    fn spill(&self, event: u64) -> bool {
+    fn spill(self, event: u64) -> bool {
         let writes = &self.upkeep.writes;
         // Where events may be spilled, an entry weighs 1. Only a new entry needs room.
         let weight = u32::from(matches!(Event::unpack(event), Event::Added(..)));
-        writes.spill.weight() < self.entries() && writes.spill.push(event, weight)
+        writes.spill.weight() < self.upkeep.published.entries() && writes.spill.push(event, weight)
     }
 }

@@ -9,10 +9,12 @@
 //! that passes leave are [delivered](crate::engine::delivery).
 
 use super::budget::{Budget, By, LEAST_EVICTIONS, Leftover};
-use crate::clock::{NEVER, Nanos, Timestamp};
-use crate::engine::core::{Core, Maintenance, PASS_DELAY, SLACK_SHARE};
-use crate::epoch::Guard;
-use crate::primitives::atomic::Ordering;
+use super::core::{Core, Keeper};
+use super::schedule::LONGEST_DELAY;
+use super::state::Maintenance;
+use super::upkeep::{PASS_DELAY, SLACK_SHARE};
+use crate::clock::{Nanos, Timestamp};
+use crate::epoch::{Grace, Guard};
 use crate::primitives::{MutexGuard, Patience, on_unwind, thread};
 use crate::scheduler::Scheduled;
 use std::time::Duration;
@@ -25,47 +27,26 @@ pub const PATIENT_UNITS: u32 = 4096;
 /// A caller, beside its operation, and a run of the scheduler flush the epoch at most this often.
 /// Two flushes end a grace period. (A model needs no haste.)
 pub const FEW_FLUSHES: u32 = if cfg!(cortado_loom) { 1 } else { 3 };
-/// After this many runs in which a computation is in the way, the scheduler looks half as often
-/// each time. Until then its runs follow each other by [`PASS_DELAY`].
-const EAGER_RUNS: u32 = 4;
 /// How long dead nodes that no scheduler takes care of wait for an extra pass. Not less: a
 /// simulated clock may move by milliseconds between two operations.
 pub const GRACE_CHECK_DELAY: Nanos = Nanos::from_raw(16_000_000);
-/// The scheduler waits no longer than this for what will not wake it: a computation, or an executor
-/// that may have lost a job.
-const LONGEST_DELAY: Duration = Duration::from_secs(1);
+/// A pass to run.
+#[derive(Clone, Copy)]
+pub struct PassOrder {
+    pub now: Timestamp,
+    /// An event of the caller's for which the write buffer has no room.
+    pub refused: Option<u64>,
+    pub budget: Budget,
+}
 
 impl Core {
     /// Runs a pass beside a read or a write, unless another thread is at it.
     pub fn try_pass(&self, budget: Budget) {
-        if !self.upkeep.has_lock_waiters() {
+        for keeper in self.keepers().filter(|it| !it.upkeep.has_lock_waiters()) {
             // The clock is user code and runs before the lock.
-            let _ = self.pass_if_free((self.ticker.coarse(), None), budget);
+            let _ =
+                keeper.pass_if_free(PassOrder { now: self.ticker.coarse(), refused: None, budget });
         }
-    }
-
-    /// Runs a pass at the caller's `now`, unless another thread is at it. The pass also applies
-    /// `refused`, an event for which the write buffer had no room. Returns whether it ran.
-    pub(super) fn pass_if_free(
-        &self,
-        (now, refused): (Timestamp, Option<u64>),
-        budget: Budget,
-    ) -> bool {
-        self.hasten_due_grace(now);
-        let guard = crate::epoch::pin();
-        let Some(state) = self.upkeep.state.try_lock() else { return false };
-        self.pass_under(guard, state, (now, refused), budget);
-        true
-    }
-
-    /// [`pass_if_free`](Self::pass_if_free) of a writer, after waiting for the maintenance lock.
-    pub(super) fn pass_now(&self, now: Timestamp, refused: Option<u64>) -> Leftover {
-        self.hasten_due_grace(now);
-        // Its caller needs the room of writers that are in its way.
-        let budget = Budget { patience: Patience::Wait, ..Budget::of_writer() };
-        let guard = crate::epoch::pin();
-        let state = self.upkeep.lock();
-        self.pass_under(guard, state, (now, refused), budget)
     }
 
     /// Runs a pass, if the cache is beyond its promised bounds. Returns how much weight is gone,
@@ -73,48 +54,13 @@ impl Core {
     pub fn make_room(&self) -> Option<u64> {
         let (before, most) = (self.weight(), self.max_capacity());
         let is_over_slack = before > most.saturating_add(most / SLACK_SHARE);
-        if !is_over_slack || self.pass_now(self.ticker.coarse(), None).blocked {
+        let is_blocked =
+            || self.keepers().all(|it| it.pass_now(self.ticker.coarse(), None).blocked);
+        if !is_over_slack || is_blocked() {
             return None;
         }
         // Other writers may have added as much.
         Some(before.saturating_sub(self.weight()).max(u64::from(LEAST_EVICTIONS)))
-    }
-
-    /// Runs a pass, and yields the writer's core after it, if the pass says so.
-    ///
-    /// With more threads than cores, nearly always some thread was preempted while it held a
-    /// guard. It gets the core back when the other threads have used up their time, some
-    /// milliseconds each. Until then nodes and values cannot be used again, so all writes go to
-    /// memory that has left the processor's caches. `docs/performance.md` has the gain, which
-    /// depends on what else the machine does.
-    fn pass_under(
-        &self,
-        guard: Guard,
-        mut state: MutexGuard<'_, Maintenance>,
-        (now, refused): (Timestamp, Option<u64>),
-        budget: Budget,
-    ) -> Leftover {
-        if state.ended {
-            return Leftover::default();
-        }
-        let left = self.pass(&guard, &mut state, (now, refused), budget);
-        drop(state);
-        if left.hastens_grace {
-            crate::epoch::advance(&guard);
-            self.upkeep.published.set_last_advance(now);
-        }
-        drop(guard);
-        if budget.run_by != By::Scheduler {
-            if left.begins_grace {
-                // The scheduler looks after it.
-                self.upkeep.wake_within(PASS_DELAY);
-            }
-            self.leave_noted_reloads();
-        }
-        if left.yields {
-            thread::yield_now();
-        }
-        left
     }
 
     /// Runs a pass of `units` units that a caller asked for.
@@ -125,29 +71,23 @@ impl Core {
     /// Runs a pass, after waiting for the maintenance lock.
     pub fn pass_within(&self, budget: Budget) -> Leftover {
         let now = self.ticker.now();
-        let guard = crate::epoch::pin();
-        let state = self.upkeep.lock();
-        self.pass_under(guard, state, (now, None), budget)
+        let pass = |keeper: Keeper<'_>| {
+            let guard = crate::epoch::pin();
+            let state = keeper.upkeep.lock();
+            keeper.pass_under(guard, state, PassOrder { now, refused: None, budget })
+        };
+        self.keepers().map(pass).fold(Leftover::default(), Leftover::and)
+    }
+
+    /// The next grace period that nodes, or what the index has retired, wait for.
+    fn grace(&self) -> Option<Grace> {
+        self.keepers().filter_map(|it| it.upkeep.published.grace()).min()
     }
 
     /// Advances the epoch until a pass can reclaim something, by at most so many flushes. Where
     /// there are few operations, no other thread advances it. Returns whether a pass can.
     pub fn hasten_grace(&self, most_flushes: u32) -> bool {
-        let grace = self.upkeep.published.grace();
-        grace.is_some_and(|grace| crate::epoch::hasten(grace, most_flushes))
-    }
-
-    /// [`hasten_grace`](Self::hasten_grace) before a pass, so that this pass reclaims, if nobody
-    /// has advanced the epoch for so long that nobody else is likely to. A scheduler does so
-    /// sooner, if its thread or its runtime is still there.
-    fn hasten_due_grace(&self, now: Timestamp) {
-        let published = &self.upkeep.published;
-        if self.waits_for_grace()
-            && now.saturating_since(published.last_advance()) >= GRACE_CHECK_DELAY
-        {
-            published.set_last_advance(now);
-            let _ = self.hasten_grace(FEW_FLUSHES);
-        }
+        self.grace().is_some_and(|grace| crate::epoch::hasten(grace, most_flushes))
     }
 
     /// Changes the bound on the weight. Passes evict what is beyond it. Does nothing and returns
@@ -156,7 +96,10 @@ impl Core {
         if self.capacity().is_none() {
             return false;
         }
-        self.set_max_capacity(&mut self.upkeep.lock(), max_capacity);
+        let mut locked: Vec<_> = self.keepers().map(|it| (it.upkeep, it.upkeep.lock())).collect();
+        self.set_max_capacity(max_capacity);
+        locked.iter_mut().for_each(|(upkeep, state)| upkeep.set_capacity(state, max_capacity));
+        drop(locked);
         self.require_pass();
         self.wake_scheduler();
         true
@@ -165,63 +108,122 @@ impl Core {
     /// Ends all passes. The typed part of the cache is being dropped, and no other thread but
     /// perhaps the scheduler's is inside.
     pub fn end(&self) {
-        if let Some(alarm) = self.upkeep.alarm.get() {
+        if let Some(alarm) = self.schedule.alarm.get() {
             alarm.cancel();
         }
-        self.upkeep.lock().ended = true;
-    }
-
-    /// How long to wait for a computation: a short time at first, then twice as long each time, up
-    /// to [`LONGEST_DELAY`].
-    fn back_off(&self) -> Duration {
-        let idle_runs = &self.upkeep.idle_runs;
-        let runs = idle_runs.load(Ordering::Relaxed);
-        idle_runs.store(runs.saturating_add(1), Ordering::Relaxed);
-        let doublings = runs.saturating_sub(EAGER_RUNS).min(16);
-        (PASS_DELAY * (1 << doublings)).min(LONGEST_DELAY)
+        self.keepers().for_each(|it| it.upkeep.lock().ended = true);
     }
 
     /// Runs one long pass, which skips buckets that other threads hold. If work is left, the
     /// scheduler comes back when the other caches have had their turn, or after [`PASS_DELAY`] if
     /// the pass has skipped a bucket.
     fn run_scheduled(&self) -> Option<Duration> {
-        let (units, run_by) = (PATIENT_UNITS, By::Scheduler);
+        let (units, run_by, schedule) = (PATIENT_UNITS, By::Scheduler, &self.schedule);
         let left = self.pass_within(Budget { units, run_by, ..Budget::of_reader() });
-        self.submit_deliveries();
+        self.notices.submit_for_scheduler();
         if left.work || left.writes {
             // A thread that holds a bucket may have been preempted.
             if left.skipped_busy {
-                return self.upkeep.come_back_in_real_time(PASS_DELAY);
+                return schedule.come_back_in_real_time(PASS_DELAY);
             }
             return Some(Duration::ZERO);
         }
         if self.hasten_grace(FEW_FLUSHES) {
             return Some(Duration::ZERO);
         }
-        if let Some((grace, alarm)) = self.upkeep.published.grace().zip(self.upkeep.alarm.get()) {
+        if let Some((grace, alarm)) = self.grace().zip(schedule.alarm.get()) {
             alarm.wake_after(grace);
         }
         if !left.blocked {
-            self.upkeep.idle_runs.store(0, Ordering::Relaxed);
+            schedule.end_back_off();
         }
-        let soon = left.blocked.then(|| self.back_off());
+        let soon = left.blocked.then(|| schedule.back_off());
         // A clock of the user's cannot be waited for, so the scheduler reads it once per period.
-        let until = |due| self.ticker.real_delay(due).unwrap_or(self.upkeep.clock_period);
-        let due = self.upkeep.published.next_due();
-        let mut due = (due != NEVER).then(|| until(due));
+        let until = |due| self.ticker.real_delay(due).unwrap_or(schedule.clock_period);
+        let mut due = self.next_due().map(until);
         if left.kept {
             // It waits for another thread, too.
-            due = due.and_then(|delay| self.upkeep.come_back_in_real_time(delay));
+            due = due.and_then(|delay| schedule.come_back_in_real_time(delay));
         }
         let surplus = left.surplus.then_some(PASS_DELAY);
         // The executor may drop the submitted job at any time. If the job runs, it frees nodes, and
         // the next pass gives their memory back.
-        let retry = self.needs_delivery().then_some(LONGEST_DELAY);
+        let retry = self.notices.has_work().then_some(LONGEST_DELAY);
         // By real time: where the scheduler sleeps by a runtime's clock, paused time would run
         // away.
         let others = soon.into_iter().chain(surplus).chain(retry).min();
-        let others = others.and_then(|delay| self.upkeep.come_back_in_real_time(delay));
+        let others = others.and_then(|delay| schedule.come_back_in_real_time(delay));
         due.into_iter().chain(others).min()
+    }
+}
+
+impl Keeper<'_> {
+    /// Runs a pass, unless another thread is at it. Returns whether it ran.
+    pub fn pass_if_free(self, order: PassOrder) -> bool {
+        self.hasten_due_grace(order.now);
+        let guard = crate::epoch::pin();
+        let Some(state) = self.upkeep.state.try_lock() else { return false };
+        self.pass_under(guard, state, order);
+        true
+    }
+
+    /// [`pass_if_free`](Self::pass_if_free) of a writer, after waiting for the maintenance lock.
+    pub fn pass_now(self, now: Timestamp, refused: Option<u64>) -> Leftover {
+        self.hasten_due_grace(now);
+        // Its caller needs the room of writers that are in its way.
+        let budget = Budget { patience: Patience::Wait, ..Budget::of_writer() };
+        let guard = crate::epoch::pin();
+        let state = self.upkeep.lock();
+        self.pass_under(guard, state, PassOrder { now, refused, budget })
+    }
+
+    /// Runs a pass, and yields the writer's core after it, if the pass says so.
+    ///
+    /// With more threads than cores, nearly always some thread was preempted while it held a
+    /// guard. It gets the core back when the other threads have used up their time, some
+    /// milliseconds each. Until then nodes and values cannot be used again, so all writes go to
+    /// memory that has left the processor's caches. `docs/performance.md` has the gain, which
+    /// depends on what else the machine does.
+    fn pass_under(
+        self,
+        guard: Guard,
+        mut state: MutexGuard<'_, Maintenance>,
+        order: PassOrder,
+    ) -> Leftover {
+        if state.ended {
+            return Leftover::default();
+        }
+        let left = self.pass(&guard, &mut state, order);
+        drop(state);
+        if left.hastens_grace {
+            crate::epoch::advance(&guard);
+            self.upkeep.published.set_last_advance(order.now);
+        }
+        drop(guard);
+        if order.budget.run_by != By::Scheduler {
+            if left.begins_grace {
+                // The scheduler looks after it.
+                self.core.schedule.wake_within(PASS_DELAY);
+            }
+            self.core.leave_noted_reloads();
+        }
+        if left.yields {
+            thread::yield_now();
+        }
+        left
+    }
+
+    /// [`hasten_grace`](Core::hasten_grace) before a pass, so that this pass reclaims, if nobody
+    /// has advanced the epoch for so long that nobody else is likely to. A scheduler does so
+    /// sooner, if its thread or its runtime is still there.
+    fn hasten_due_grace(self, now: Timestamp) {
+        let published = &self.upkeep.published;
+        if let Some(grace) = published.grace()
+            && now.saturating_since(published.last_advance()) >= GRACE_CHECK_DELAY
+        {
+            published.set_last_advance(now);
+            crate::epoch::hasten(grace, FEW_FLUSHES);
+        }
     }
 }
 
@@ -229,6 +231,6 @@ impl Scheduled for Core {
     /// Asks for another run a second later if a panic of the user's clock cuts this one short. The
     /// work is still to be done, and its requests are not made twice.
     fn run(&self) -> Option<Duration> {
-        on_unwind(|| self.run_scheduled(), || self.upkeep.wake_within(LONGEST_DELAY))
+        on_unwind(|| self.run_scheduled(), || self.schedule.wake_within(LONGEST_DELAY))
     }
 }

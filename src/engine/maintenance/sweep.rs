@@ -2,8 +2,8 @@
 
 use super::budget::take_unit;
 use super::pass::{MAX_DRAINED, Pass};
+use super::state::Sweep;
 use crate::clock::NEVER;
-use crate::engine::core::Sweep;
 use crate::hash::Hash32;
 use crate::index::moves_for;
 use crate::node::NO_PERIOD;
@@ -28,7 +28,7 @@ impl Pass<'_> {
     pub fn resize_index(&mut self, additions: usize) -> bool {
         let core = self.core;
         // Spilled additions are entries that later passes drain.
-        let entries = self.state.count() + core.upkeep.writes.spill.weight();
+        let entries = self.state.count() + self.upkeep.writes.spill.weight();
         if self.state.fitted == Some(entries) {
             return core.index.free_retired();
         }
@@ -114,7 +114,7 @@ impl Pass<'_> {
     #[inline(never)]
     pub fn publish_progress(&mut self) {
         let core = self.core;
-        let published = &core.upkeep.published;
+        let published = &self.upkeep.published;
         published.entries.store(self.state.count(), Ordering::Relaxed);
         published.weight.store(self.state.weight(), Ordering::Relaxed);
         published.set_swept(self.state.swept);

@@ -2,6 +2,7 @@
 
 use super::pass::Pass;
 use crate::clock::Timestamp;
+use crate::engine::delivery::Notice;
 use crate::engine::flights::Kept;
 use crate::hash::Hash32;
 use crate::index::{BucketBusy, Locked};
@@ -147,7 +148,8 @@ impl<'a> Pass<'a> {
         let empty_overflow = locked.take_empty_overflow();
         // The pass's time may be coarse. (A clock of the user's is never read here.)
         let now = core.ticker.reading_for(deadline, self.now);
-        core.announce_gone((id, meta), deadline, now, cause);
+        let notice = Notice { id, cause, deadline, at: now };
+        core.notices.announce_gone(core, meta, notice);
         drop(locked);
         if let Some(empty_overflow) = empty_overflow {
             core.index.retire_overflow(empty_overflow);

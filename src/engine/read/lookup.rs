@@ -3,7 +3,8 @@
 
 use crate::clock::Timestamp;
 use crate::engine::Engine;
-use crate::engine::core::{Core, Search};
+use crate::engine::base::Search;
+use crate::engine::maintenance::Core;
 use crate::entry::{Entry, Origin};
 use crate::epoch::Guard;
 use crate::hash::{Hash32, Hashed};

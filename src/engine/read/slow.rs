@@ -3,7 +3,6 @@
 use super::lookup::NodeRef;
 use crate::clock::Timestamp;
 use crate::engine::Engine;
-use crate::engine::event::Event;
 use crate::epoch::Guard;
 use crate::expiration::{HookLifetime, lifetime};
 use crate::expiry::Expiry;
@@ -224,7 +223,7 @@ impl<K, V> Engine<K, V> {
             return None;
         }
         if new < deadline {
-            self.core.read_event(Event::Rescheduled(node.id()).pack(), now);
+            self.core.record_shortening(node.id(), now);
             *due = true;
         }
         Some(new)

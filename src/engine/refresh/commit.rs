@@ -3,9 +3,10 @@
 
 use crate::clock::{NEVER, Nanos, Timestamp};
 use crate::engine::Engine;
-use crate::engine::core::Core;
+use crate::engine::delivery::Notice;
 use crate::engine::event::{Event, Packed};
 use crate::engine::flights::{Clearance, CommitPermit, EnteredFlight, Obstacle};
+use crate::engine::maintenance::{Core, Write};
 use crate::engine::write::{Basis, Readings};
 use crate::epoch::Guard;
 use crate::expiration::{HookLifetime, Lease};
@@ -65,7 +66,7 @@ impl Core {
         let (end, event) = self.commit_unmodified(&guard, new, &permit)?;
         drop(guard);
         if let Some(event) = event {
-            self.write_event(event, 0, new.now);
+            self.record_write(Write { hash, event, weight: 0, now: new.now });
         }
         Ok(end)
     }
@@ -116,7 +117,8 @@ impl Core {
         if end == now {
             locked.remove();
             self.mark_gone(meta);
-            self.announce(id, RemovalCause::Expired, end, now);
+            let cause = RemovalCause::Expired;
+            self.notices.announce(self, Notice { id, cause, deadline: end, at: now });
             return Ok((end, Some(Event::Removed(id).pack())));
         }
         if let Some(refresh) = self.pool.refresh(id) {

@@ -36,7 +36,7 @@ impl<K, V> Engine<K, V> {
     /// grow the stack, and ends after as many reloads as may be under way.
     #[cold]
     pub fn hand_reloads_on(&self) -> Option<Vec<Entry<K, V>>> {
-        let reloads = self.reloads.as_ref().filter(|_| self.core.has_noted_reloads())?;
+        let reloads = self.reloads.as_ref().filter(|_| self.core.notices.has_noted_reloads())?;
         let may_reload = reentrancy::may_reload() || seeded("reloads-run-where-they-are-found");
         let frame = Frame::HandingOn(self.core.id());
         let mark = may_reload.then(|| ReentrancyMark::push_once(frame)).flatten();
@@ -98,7 +98,7 @@ where
                     *told.lock() = Some(engine.reload(reloading));
                 }
             };
-            core.execute_reload(caught(reload));
+            core.notices.execute_reload(caught(reload));
             outcome.lock().take()
         }));
     }
@@ -125,7 +125,7 @@ where
         let Some(reloads) = &self.reloads else { return false };
         let Some(place) = reloads.place() else { return false };
         let (engine, key) = (self.for_a_job(), key.to_key());
-        self.core.execute_reload(caught(move || {
+        self.core.notices.execute_reload(caught(move || {
             // Nothing holds the job back: its thread may be the one that receives.
             let _mark = ReentrancyMark::push(Frame::Task);
             if let Some(engine) = engine.upgrade() {

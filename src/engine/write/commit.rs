@@ -2,9 +2,11 @@
 //! `V`.
 
 use crate::clock::{NEVER, Timestamp};
-use crate::engine::core::{Core, Search};
+use crate::engine::base::Search;
+use crate::engine::delivery::Notice;
 use crate::engine::event::{Event, Packed};
 use crate::engine::flights::{Clearance, CommitPermit, EnteredFlight, Obstacle};
+use crate::engine::maintenance::{Core, Write};
 use crate::hash::Hash32;
 use crate::index::{Found, Locked};
 use crate::links::NodeId;
@@ -185,17 +187,21 @@ impl Core {
         // value as well.
         let outdated = put.basis.is_some_and(|basis| basis != put.generation)
             && !seeded("computations-ignore-clearings");
-        let refused =
-            if outdated || self.is_closed() { Some(RemovalCause::Explicit) } else { put.refused };
+        let refused = if outdated || self.notices.is_closed() {
+            Some(RemovalCause::Explicit)
+        } else {
+            put.refused
+        };
         if let Some(cause) = refused {
             let event = locked.id().map(|old| {
                 self.unlink(locked, old, put.now, RemovalCause::Replaced);
                 Event::Removed(old).pack()
             });
-            if cause == RemovalCause::Explicit && self.is_closed() {
-                self.refuse_closed(put.id, put.deadline, put.now);
+            let notice = Notice { id: put.id, cause, deadline: put.deadline, at: put.now };
+            if cause == RemovalCause::Explicit && self.notices.is_closed() {
+                self.notices.refuse_closed(self, notice);
             } else {
-                self.announce_refused(put.id, cause, put.deadline, put.now);
+                self.notices.announce_refused(self, notice);
             }
             let outcome = CommitOutcome { done: false, event };
             return Ok(Published { outcome, replaced: None });
@@ -219,7 +225,9 @@ impl Core {
                 locked.replace(put.id);
                 let before = self.pool.meta(old);
                 let gone = self.mark_gone(before);
-                self.announce_gone((old, before), gone, put.now, RemovalCause::Replaced);
+                let cause = RemovalCause::Replaced;
+                let notice = Notice { id: old, cause, deadline: gone, at: put.now };
+                self.notices.announce_gone(self, before, notice);
                 let old_end = ended_at(gone);
                 replaced = Some(old_end);
                 // If `later`, the new node may take over the old node's bucket on the wheel. The
@@ -269,7 +277,7 @@ impl Core {
         let cause = self.unlink(&mut locked, id, now, RemovalCause::Explicit);
         drop(locked);
         drop(guard);
-        self.write_event(Event::Removed(id).pack(), 0, now);
+        self.record_write(Write { hash, event: Event::Removed(id).pack(), weight: 0, now });
         cause == RemovalCause::Explicit
     }
 
@@ -391,6 +399,7 @@ impl Core {
     ) -> RemovalCause {
         locked.remove();
         let meta = self.pool.meta(id);
-        self.announce_gone((id, meta), self.mark_gone(meta), now, cause)
+        let notice = Notice { id, cause, deadline: self.mark_gone(meta), at: now };
+        self.notices.announce_gone(self, meta, notice)
     }
 }

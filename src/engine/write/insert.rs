@@ -4,7 +4,7 @@ use super::commit::{CommitOutcome, Put};
 use super::hooks::{Answered, Basis, Readings, Terms};
 use crate::clock::Timestamp;
 use crate::engine::Engine;
-use crate::engine::core::Search;
+use crate::engine::base::Search;
 use crate::engine::flights::{Clearance, Obstacle, OnLoad};
 use crate::engine::read::NodeRef;
 use crate::engine::step::{Step, block_on, is_owned};

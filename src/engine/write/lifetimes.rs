@@ -3,8 +3,8 @@
 use super::commit::NewHardDeadline;
 use crate::clock::{NEVER, Timestamp};
 use crate::engine::Engine;
+use crate::engine::base::Search;
 use crate::engine::conflict::Attempt;
-use crate::engine::core::Search;
 use crate::engine::flights::{Clearance, FlightKind};
 use crate::engine::read::NodeRef;
 use crate::engine::step::{Step, block_on};

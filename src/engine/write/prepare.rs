@@ -5,6 +5,7 @@ use super::hooks::{Answer, Answered, Basis, Readings, Terms};
 use crate::clock::{NEVER, Timestamp};
 use crate::engine::Engine;
 use crate::engine::flights::{Clearance, Obstacle};
+use crate::engine::maintenance::Write;
 use crate::engine::read::NodeRef;
 use crate::entry::{Entry, Origin};
 use crate::expiration::{HookLifetime, Lifetime};
@@ -119,11 +120,12 @@ impl<K, V> Engine<K, V> {
         weight: u32,
         now: Timestamp,
     ) {
+        let hash = node.meta().hash();
         if done.done {
             node.into_count();
         }
         if let Some(event) = done.event {
-            self.core.write_event(event, weight, now);
+            self.core.record_write(Write { hash, event, weight, now });
         }
     }
 

@@ -1,10 +1,11 @@
 //! Removals of single keys.
 
 use crate::engine::Engine;
+use crate::engine::base::Search;
 use crate::engine::conflict::Attempt;
-use crate::engine::core::Search;
 use crate::engine::event::Event;
 use crate::engine::flights::{Clearance, Obstacle, OnLoad};
+use crate::engine::maintenance::Write;
 use crate::engine::read::NodeRef;
 use crate::engine::step::{Step, block_on, is_owned};
 use crate::entry::{Entry, Origin};
@@ -130,7 +131,8 @@ impl<K: Eq, V> Engine<K, V> {
             match self.core.commit_remove(found, key.hash, now, cause, Clearance::Exclusive) {
                 Ok(Some((id, cause))) => {
                     drop(guard);
-                    self.core.write_event(Event::Removed(id).pack(), 0, now);
+                    let event = Event::Removed(id).pack();
+                    self.core.record_write(Write { hash: key.hash, event, weight: 0, now });
                     return cause == RemovalCause::Explicit;
                 }
                 Ok(None) => return false,

@@ -1,32 +1,29 @@
-//! The state itself, and what belongs to no room.
+//! What every room of the engine may use: mechanisms, settings, and the words that every read looks
+//! at. No `K` and no `V`.
 
-use super::hot::Hot;
-use super::notices::Notices;
-use super::state::Maintenance;
-use super::upkeep::Upkeep;
+mod hot;
+
+use self::hot::Hot;
+use super::flights::Flights;
+use super::reentrancy::{CacheId, Frame, ReentrancyMark, Subject};
 use crate::clock::{Ticker, Timestamp};
 use crate::config::Config;
-use crate::engine::flights::Flights;
-use crate::engine::reentrancy::{CacheId, Frame, ReentrancyMark, Subject};
 use crate::expiration::FixedLifetimes;
 use crate::index::{self, Index};
 use crate::links::NodeId;
 use crate::node::Meta;
 use crate::pool::RawPool;
-use crate::primitives::Arc;
 use crate::primitives::atomic::Ordering::Relaxed;
 use crate::primitives::guarded::GuardedU64;
-use crate::stats::{Recorder, Stats};
+use crate::primitives::{Arc, catch_user_panic, seeded};
+use crate::stats::Recorder;
 
 /// A key's slot in the index, for a write.
 pub type Search<'g> = index::Search<'g, RawPool>;
 
-/// The part of a cache that knows no `K` and no `V`; see the [module](super).
-///
-/// The fields that reads use come first. Neither the counts of the core's `Arc` nor the words that
-/// every write or pass changes share a cache line with them.
+/// See the [module](self). The fields that reads use come first.
 #[repr(C, align(64))]
-pub struct Core {
+pub struct Base {
     pub hot: Hot,
     pub index: Index,
     pub ticker: Ticker,
@@ -34,26 +31,21 @@ pub struct Core {
     pub flights: Arc<Flights>,
     pub recorder: Option<Box<Recorder>>,
     pub lifetimes: FixedLifetimes,
-    /// The bound on the weight; `u64::MAX` without one. The maintenance lock orders its changes.
+    /// The maintenance lock orders its changes.
     max_capacity: GuardedU64,
     is_bounded: bool,
-    pub upkeep: Upkeep,
-    pub notices: Notices,
 }
 
-impl Core {
+impl Base {
     pub fn new(config: &Config, ticker: Ticker, pool: Arc<RawPool>, reads_prolong: bool) -> Self {
-        let max_capacity = config.max_capacity.unwrap_or(u64::MAX);
         Self {
             index: Index::with_capacity(config.initial_capacity),
             lifetimes: FixedLifetimes::new(config.time_to_live, config.time_to_idle),
             flights: Arc::new(Flights::new()),
             recorder: config.record_stats.then(Box::default),
-            max_capacity: GuardedU64::new(max_capacity),
+            max_capacity: GuardedU64::new(config.max_capacity.unwrap_or(u64::MAX)),
             is_bounded: config.max_capacity.is_some(),
             hot: Hot::new(reads_prolong),
-            upkeep: Upkeep::new(config, max_capacity, ticker.now()),
-            notices: Notices::new(config),
             ticker,
             pool,
         }
@@ -65,13 +57,9 @@ impl Core {
         self.max_capacity.load(Relaxed)
     }
 
-    /// Changes the bound on the weight, with the maintenance lock held.
-    pub fn set_max_capacity(&self, state: &mut Maintenance, max_capacity: u64) {
+    /// Changes the bound, with the maintenance lock held.
+    pub fn set_max_capacity(&self, max_capacity: u64) {
         self.max_capacity.store(max_capacity, Relaxed);
-        self.upkeep.set_capacity(max_capacity);
-        if let Some(policy) = &mut state.policy {
-            policy.set_max_weight(max_capacity);
-        }
     }
 
     /// The bound on the weight, if there is one.
@@ -99,15 +87,28 @@ impl Core {
         if self.hot.reads_prolong() { meta.mark_gone() } else { meta.mark_gone_alone() }
     }
 
-    pub fn stats(&self) -> Stats {
-        let (entries, weight) = (self.entries(), self.weight());
-        let mut stats = match &self.recorder {
-            Some(recorder) => recorder.snapshot(entries, weight),
-            None => Stats::of_size(entries, weight),
-        };
-        self.notices.add_to(&mut stats);
-        stats.pending_drops = (self.notices.nodes_to_drop() + self.unreclaimed()) as u64;
-        stats.loads_under_way = self.flights.len() as u64;
-        stats
+    /// Drops the keys and values of nodes without a count.
+    pub fn destroy(&self, ids: &[NodeId]) {
+        self.pool.destroy_all(ids, |drop_contents| self.note_drop(is_completed(drop_contents)));
     }
+
+    /// Drops what may have the last count on a key and a value.
+    pub fn drop_caught<T>(&self, what: T) {
+        self.note_drop(is_completed(|| drop(what)));
+    }
+
+    fn note_drop(&self, is_completed: bool) {
+        if !is_completed && let Some(recorder) = &self.recorder {
+            recorder.drop_panicked();
+        }
+    }
+}
+
+/// Runs user code; false if it panicked.
+pub fn is_completed(run: impl FnOnce()) -> bool {
+    if seeded("panics-are-let-through") {
+        run();
+        return true;
+    }
+    catch_user_panic(run).is_some()
 }

@@ -1,8 +1,8 @@
 //! Receiving removals, in place of listeners that are notified of them.
 
-use super::deliver::removed;
 use crate::engine::Engine;
-use crate::engine::core::{Core, Receiving};
+use crate::engine::delivery::{Receiving, removed};
+use crate::engine::maintenance::Core;
 use crate::entry::Removed;
 use crate::pool::Pool;
 use crate::primitives::plain::Arc;
@@ -17,7 +17,7 @@ pub struct Receiver<K, V> {
 impl<K, V> Engine<K, V> {
     /// The receiver of the removals; `None` if another caller has it, or the cache has none.
     pub fn take_receiver(&self) -> Option<Receiver<K, V>> {
-        let is_taken = self.core.notices.receiving.as_deref().is_some_and(Receiving::take);
+        let is_taken = self.core.notices.receiving().is_some_and(Receiving::take);
         is_taken.then(|| Receiver { core: Arc::clone(&self.core), pool: self.pool.share() })
     }
 }
@@ -25,11 +25,8 @@ impl<K, V> Engine<K, V> {
 impl<K, V> Receiver<K, V> {
     /// The next removal, if one waits.
     pub fn try_receive(&mut self) -> Option<Removed<K, V>> {
-        let mut received = None;
-        let Self { core, pool } = self;
-        let _ =
-            core.notices.outbox.deliver(1, |notice| received = Some(removed(core, pool, notice)));
-        received
+        let notice = self.core.notices.next()?;
+        Some(removed(&self.core, &self.pool, notice))
     }
 
     /// The next removal, or `None` after the last one of a cache that is closed or gone.
@@ -38,29 +35,29 @@ impl<K, V> Receiver<K, V> {
             return Poll::Ready(Some(removed));
         }
         let core = Arc::clone(&self.core);
-        let Some(receiving) = &core.notices.receiving else { return Poll::Ready(None) };
+        let Some(receiving) = core.notices.receiving() else { return Poll::Ready(None) };
         receiving.park(context.waker());
         // The end comes after the last push. So it is read before the look at the outbox.
         let is_ended = receiving.is_ended();
         match self.try_receive() {
             Some(removed) => Poll::Ready(Some(removed)),
             // The end of an earlier receiver may be dropping a notice. It wakes this one then.
-            None if is_ended && core.notices.outbox.is_idle() => Poll::Ready(None),
+            None if is_ended && core.notices.is_idle() => Poll::Ready(None),
             None => Poll::Pending,
         }
     }
 
     /// How many removals wait.
     pub fn waiting(&self) -> usize {
-        self.core.notices.outbox.len()
+        self.core.notices.waiting()
     }
 }
 
 impl<K, V> Drop for Receiver<K, V> {
     fn drop(&mut self) {
-        if let Some(receiving) = &self.core.notices.receiving {
+        if let Some(receiving) = self.core.notices.receiving() {
             receiving.give_up();
         }
-        self.core.drop_unreceived();
+        self.core.notices.drop_unreceived(&self.core);
     }
 }

@@ -161,6 +161,18 @@ impl Published {
         }
     }
 
+    pub fn entries(&self) -> u64 {
+        self.entries.load(Ordering::Relaxed)
+    }
+
+    pub fn weight(&self) -> u64 {
+        self.weight.load(Ordering::Relaxed)
+    }
+
+    pub fn unreclaimed(&self) -> usize {
+        self.unreclaimed.load(Ordering::Relaxed)
+    }
+
     /// Acquire pairs with the Release in [`set_swept`](Self::set_swept).
     pub fn swept(&self) -> Generation {
         Generation::from_raw(self.swept.load(Ordering::Acquire))

@@ -1,7 +1,7 @@
 //! What tasks await of deliveries, where threads block.
 
-use super::budget::DeliveryBudget;
 use crate::engine::Engine;
+use crate::engine::delivery::DeliveryBudget;
 use crate::engine::reentrancy::{self, Frame, ReentrancyMark};
 use crate::waiters::yield_now;
 use std::future::poll_fn;
@@ -18,17 +18,17 @@ impl<K, V> Engine<K, V> {
     }
 
     /// Keeps a task until at most `limit` notices wait, as
-    /// [`apply_back_pressure`](crate::engine::core::Core::apply_back_pressure) keeps a thread. A
-    /// listener that awaits is not kept: others may wait for it.
+    /// [`apply_back_pressure`](crate::engine::maintenance::Core::apply_back_pressure) keeps a
+    /// thread. A listener that awaits is not kept: others may wait for it.
     #[cold]
     pub async fn hold_back(&self, limit: usize) {
         let notices = &self.core.notices;
         let may_wait = || !reentrancy::is_in_user_code() && !reentrancy::tells();
-        while notices.outbox.len() > limit && may_wait() {
-            if let Some(receiving) = &notices.receiving {
+        while notices.waiting() > limit && may_wait() {
+            if let Some(receiving) = notices.receiving() {
                 // Until the receiver has taken out enough, or is gone, or the end has come.
                 receiving.wake();
-                let is_enough = || notices.outbox.len() <= limit || !receiving.is_awaited();
+                let is_enough = || notices.waiting() <= limit || !receiving.is_awaited();
                 return self.another_delivers(is_enough).await;
             }
             if notices.has_own_executor() {
@@ -37,13 +37,13 @@ impl<K, V> Engine<K, V> {
                 notices.submit_deliveries();
                 yield_now().await;
             }
-            if notices.outbox.len() > limit && !notices.outbox.is_delivering() {
+            if notices.waiting() > limit && !notices.is_delivering() {
                 let _mark = ReentrancyMark::push(Frame::Task);
-                self.deliver_at_most(DeliveryBudget::CALLER);
+                self.core.deliver_at_most(DeliveryBudget::CALLER);
             }
-            let is_enough = || notices.outbox.len() <= limit || !notices.outbox.is_delivering();
+            let is_enough = || notices.waiting() <= limit || !notices.is_delivering();
             self.another_delivers(is_enough).await;
-            if notices.outbox.len() > limit {
+            if notices.waiting() > limit {
                 yield_now().await;
             }
         }
@@ -55,8 +55,8 @@ impl<K, V> Engine<K, V> {
         let notices = &self.core.notices;
         loop {
             self.announce_waiting_async().await;
-            let is_received = notices.receiving.is_some();
-            if is_received || notices.outbox.is_idle() || reentrancy::is_in_user_code() {
+            let is_received = notices.receiving().is_some();
+            if is_received || notices.is_idle() || reentrancy::is_in_user_code() {
                 return;
             }
         }
@@ -65,18 +65,18 @@ impl<K, V> Engine<K, V> {
     /// Awaits what another thread is delivering, and delivers what waits then. What listeners cause
     /// meanwhile is left to others.
     pub async fn announce_waiting_async(&self) {
-        let outbox = &self.core.notices.outbox;
+        let notices = &self.core.notices;
         // A receiver takes its time, and may be in this very task.
-        if self.core.notices.receiving.is_none() && !reentrancy::is_in_user_code() {
-            self.another_delivers(|| !outbox.is_delivering()).await;
+        if notices.receiving().is_none() && !reentrancy::is_in_user_code() {
+            self.another_delivers(|| !notices.is_delivering()).await;
         }
         let _mark = ReentrancyMark::push(Frame::Task);
-        self.deliver_at_most(DeliveryBudget::of_units(outbox.len()));
+        self.core.deliver_at_most(DeliveryBudget::of_units(notices.waiting()));
     }
 
     /// Waits until others have delivered, or taken out, enough.
     async fn another_delivers(&self, is_enough: impl Fn() -> bool) {
-        let mut wait = self.core.notices.outbox.waiters().wait();
+        let mut wait = self.core.notices.waiters().wait();
         poll_fn(|context| wait.poll(context, &is_enough)).await;
     }
 }

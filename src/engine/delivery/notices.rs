@@ -3,15 +3,16 @@
 use super::receiving::Receiving;
 use crate::clock::Timestamp;
 use crate::config::{Config, Executor, Notifications, Overflow};
-use crate::engine::reentrancy::Deliver;
-use crate::executor::{Handoff, Job, Ticket};
+use crate::engine::base::Base;
+use crate::executor::{Handoff, Job, Running, Ticket, Work};
 use crate::links::NodeId;
 use crate::outbox::Outbox;
 use crate::primitives::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use crate::primitives::plain;
 use crate::primitives::queue::SegQueue;
+use crate::primitives::{plain, seeded};
 use crate::removal::RemovalCause;
 use crate::stats::Stats;
+use crate::waiters::Waiters;
 use std::sync::{OnceLock, Weak};
 
 /// No pass takes out as many entries: those that it has units for, and one for each recorded write.
@@ -26,58 +27,64 @@ pub struct Notice {
     pub at: Timestamp,
 }
 
+/// The listeners of a cache, which know its types.
+pub trait Deliver: Send + Sync {
+    /// Tells them of one removal. They run user code, whose panics it catches.
+    fn deliver(&self, base: &Base, notice: Notice);
+}
+
+/// A cache that does its chores in a job of its executor.
+pub trait Client: Send + Sync {
+    /// Hands noted reloads on, delivers notifications and drops reclaimed values.
+    fn run_job(&self, running: Running);
+}
+
 /// See the [module](self).
 pub struct Notices {
-    pub outbox: Outbox<Notice>,
-    pub has_listener: bool,
+    pub(super) outbox: Outbox<Notice>,
+    pub(super) listener: Option<Box<dyn Deliver>>,
     /// The receiver of the notices, in place of listeners.
-    pub receiving: Option<Box<Receiving>>,
+    pub(super) receiving: Option<Box<Receiving>>,
     /// Nodes without a count. The thread that delivers next drops their keys and values.
-    pub to_drop: SegQueue<Vec<NodeId>>,
+    pub(super) to_drop: SegQueue<Vec<NodeId>>,
     /// Whether reloads wait to be handed to the executor. Relaxed: whoever stores it holds the
     /// lock of their list, and whoever reads it looks there.
-    pub(super) notes_reloads: AtomicBool,
-    /// How many nodes that are. (In 32 bits, which have room beside the flags: 64 would take an
-    /// empty cache beyond 4 KiB.)
-    pub(super) nodes_to_drop: AtomicU32,
+    notes_reloads: AtomicBool,
+    /// How many nodes wait to be dropped. (In 32 bits, which have room beside the flags.)
+    nodes_to_drop: AtomicU32,
     /// The cache itself, for deliveries on its behalf.
-    pub client: OnceLock<Weak<dyn Deliver>>,
+    client: OnceLock<Weak<dyn Client>>,
     /// Keeps at most one job of the cache with the executor.
-    pub handoff: Handoff,
-    pub executor: Executor,
+    handoff: Handoff,
+    executor: Executor,
     /// If the executor is the user's: what calls it for the scheduler. Callers, too, leave
     /// deliveries to the executor then.
-    pub(super) caller_of_own: Option<Box<Executor>>,
+    caller_of_own: Option<Box<Executor>>,
     /// How many notices may wait before writers do, or before others are discarded.
     limit: Notifications,
     discarded: AtomicU64,
     /// How many notices wait for each listener that awaits. They have left the outbox.
     backlogs: Box<[plain::Arc<AtomicUsize>]>,
     /// Values that the listener put back after the end, which were not announced.
-    pub refused_after_close: AtomicU64,
-    pub closed: AtomicBool,
+    pub(super) refused_after_close: AtomicU64,
+    closed: AtomicBool,
 }
 
 impl Notices {
-    pub fn new(config: &Config) -> Self {
+    pub fn new(config: &Config, listener: Option<Box<dyn Deliver>>) -> Self {
+        let limit = config.notifications.of(Overflow::Wait).unwrap_or(usize::MAX);
+        let by_default = || Executor::by_default(&config.clock);
         Self {
-            outbox: Outbox::with_limit(
-                config.notifications.of(Overflow::Wait).unwrap_or(usize::MAX),
-                config.receives,
-            ),
-            has_listener: config.has_listener,
+            outbox: Outbox::with_limit(limit, config.receives),
+            listener,
             receiving: config.receives.then(Box::default),
             to_drop: SegQueue::new(),
             notes_reloads: AtomicBool::new(false),
             nodes_to_drop: AtomicU32::new(0),
             client: OnceLock::new(),
             handoff: Handoff::new(),
-            executor: config
-                .executor
-                .clone()
-                .unwrap_or_else(|| Executor::by_default(&config.clock)),
-            caller_of_own: (config.executor.as_ref())
-                .map(|_| Box::new(Executor::by_default(&config.clock))),
+            executor: config.executor.clone().unwrap_or_else(by_default),
+            caller_of_own: config.executor.as_ref().map(|_| Box::new(by_default())),
             limit: config.notifications,
             discarded: AtomicU64::new(0),
             backlogs: config.backlogs.clone().into(),
@@ -86,10 +93,25 @@ impl Notices {
         }
     }
 
+    /// Sets the cache on whose behalf others deliver.
+    pub fn set_client(&self, client: Weak<dyn Client>) {
+        let _ = self.client.set(client);
+    }
+
+    /// The receiver's side, in a cache that has one in place of listeners.
+    pub fn receiving(&self) -> Option<&Receiving> {
+        self.receiving.as_deref()
+    }
+
+    /// Whether listeners are notified.
+    pub fn has_listeners(&self) -> bool {
+        self.listener.is_some()
+    }
+
     /// Whether removals are announced: to listeners, or to a receiver, which may be gone.
     #[inline]
     pub fn announces(&self) -> bool {
-        self.has_listener || self.receiving.is_some()
+        self.listener.is_some() || self.receiving.is_some()
     }
 
     pub fn has_own_executor(&self) -> bool {
@@ -103,8 +125,15 @@ impl Notices {
         self.limit.of(Overflow::Wait).filter(|_| applies)
     }
 
+    /// Leaves nodes without a count to the thread that delivers next.
+    pub fn drop_later(&self, ids: Vec<NodeId>) {
+        // Before the push, so that the number never falls below zero.
+        self.nodes_to_drop.fetch_add(ids.len() as u32, Ordering::Relaxed);
+        self.to_drop.push(ids);
+    }
+
     /// Takes out the nodes that have waited for longest to be dropped.
-    pub fn next_to_drop(&self) -> Option<Vec<NodeId>> {
+    pub(super) fn next_to_drop(&self) -> Option<Vec<NodeId>> {
         let batch = self.to_drop.pop()?;
         self.nodes_to_drop.fetch_sub(batch.len() as u32, Ordering::Relaxed);
         Some(batch)
@@ -120,6 +149,11 @@ impl Notices {
         self.notes_reloads.load(Ordering::Relaxed)
     }
 
+    /// Notes whether reloads wait to be handed to the executor.
+    pub fn note_reloads(&self, wait: bool) {
+        self.notes_reloads.store(wait, Ordering::Relaxed);
+    }
+
     /// Whether there is anything to deliver, to drop, or to hand on.
     #[inline]
     pub fn has_work(&self) -> bool {
@@ -132,7 +166,7 @@ impl Notices {
         !self.to_drop.is_empty()
             || (self.announces()
                 && !self.outbox.is_empty()
-                && (self.has_listener || self.has_receiver_to_look_after()))
+                && (self.listener.is_some() || self.has_receiver_to_look_after()))
     }
 
     /// Whether a receiver is to be woken, or its notices are to be dropped. (Not whether it is
@@ -160,6 +194,37 @@ impl Notices {
         self.outbox.len() + backlogs.max().unwrap_or(0)
     }
 
+    /// How many notices wait here.
+    pub fn waiting(&self) -> usize {
+        self.outbox.len()
+    }
+
+    /// Whether a thread is delivering. The answer may be outdated when this returns.
+    pub fn is_delivering(&self) -> bool {
+        self.outbox.is_delivering()
+    }
+
+    /// Whether no notice waits, and none is being delivered.
+    pub fn is_idle(&self) -> bool {
+        self.outbox.is_idle()
+    }
+
+    /// Those who wait for the progress of deliveries.
+    pub fn waiters(&self) -> &Waiters {
+        self.outbox.waiters()
+    }
+
+    /// Whether a job of the cache is with the executor.
+    #[cfg(any(feature = "internals", cortado_loom))]
+    pub fn is_job_out(&self) -> bool {
+        self.handoff.is_out()
+    }
+
+    /// Whether nodes wait to be dropped.
+    pub fn has_drops(&self) -> bool {
+        !self.to_drop.is_empty()
+    }
+
     /// Has the job that is running look once more, if another thread is not delivering.
     pub fn ask_for_more(&self) {
         if self.has_deliveries() && !self.outbox.is_delivering() {
@@ -176,21 +241,71 @@ impl Notices {
         }
     }
 
-    pub fn submit(&self, ticket: Ticket) {
+    /// Leaves what there is to do to the executor. For the scheduler's thread, which runs no code
+    /// of the user's. The job also hands reloads on.
+    pub fn submit_for_scheduler(&self) {
+        if seeded("the-scheduler-wakes-receivers") {
+            self.receiving().inspect(|receiving| receiving.wake());
+        }
+        if self.has_work()
+            && let Some(ticket) = self.handoff.request()
+            && let Some(job) = self.job(ticket)
+        {
+            match &self.caller_of_own {
+                Some(caller) => self.executor.execute_by(caller, job),
+                None => self.executor.execute(job),
+            }
+        }
+    }
+
+    /// Hands a reload to the executor. No lock may be held.
+    pub fn execute_reload(&self, job: Job) {
+        self.executor.execute_reload(job);
+    }
+
+    /// Has the executor run a future, or drop it.
+    pub fn spawn(&self, work: Work) {
+        self.executor.spawn(work);
+    }
+
+    /// Submits the job that follows one that has run, so that jobs of other caches come first. (A
+    /// runtime that has ended drops the job.)
+    ///
+    /// # Errors
+    /// The ticket, if the executor is the user's: it might run the other job at once, inside this
+    /// one.
+    pub fn follow(&self, ticket: Ticket) -> Result<(), Ticket> {
+        if !self.executor.is_shared() {
+            return Err(ticket);
+        }
+        self.submit(ticket);
+        Ok(())
+    }
+
+    fn submit(&self, ticket: Ticket) {
         if let Some(job) = self.job(ticket) {
             self.executor.execute(job);
         }
     }
 
-    pub(super) fn job(&self, ticket: Ticket) -> Option<Job> {
+    fn job(&self, ticket: Ticket) -> Option<Job> {
         let client = self.client.get().cloned()?;
         Some(Box::new(move || {
             let running = ticket.begin();
             // This may be the last handle. Then the cache ends here.
             if let Some(client) = client.upgrade() {
-                client.deliver_job(running);
+                client.run_job(running);
             }
         }))
+    }
+
+    /// Refuses new values from now on.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
     }
 
     pub fn add_to(&self, stats: &mut Stats) {
@@ -201,7 +316,7 @@ impl Notices {
 
     /// Whether a further notice has to be discarded: too many wait, or nobody will receive it.
     /// Counts it then.
-    pub fn discards(&self) -> bool {
+    pub(super) fn discards(&self) -> bool {
         let is_gone = self.receiving.as_deref().is_some_and(Receiving::is_gone);
         let is_full = self.limit.of(Overflow::Discard).is_some_and(|limit| self.pending() >= limit);
         if is_gone || is_full {
@@ -210,7 +325,7 @@ impl Notices {
         is_gone || is_full
     }
 
-    pub fn count_discarded(&self) {
+    pub(super) fn count_discarded(&self) {
         self.discarded.fetch_add(1, Ordering::Relaxed);
     }
 

@@ -1,5 +1,5 @@
-//! The words and buffers of the maintenance: what operations record, who runs the next pass, what
-//! the last pass found.
+//! The upkeep: the words and buffers of the maintenance, and its state under a lock. What
+//! operations record, who runs the next pass, what the last pass found.
 
 use super::state::{Maintenance, Published};
 use crate::buffer::read::ReadBuffer;
@@ -12,8 +12,6 @@ use crate::drain::DrainStatus;
 use crate::primitives::atomic::Ordering;
 use crate::primitives::guarded::GuardedU32;
 use crate::primitives::{Mutex, MutexGuard};
-use crate::scheduler::Alarm;
-use std::sync::OnceLock;
 use std::time::Duration;
 
 /// The share of the capacity that recorded writes may hold, as the builder's documentation
@@ -35,10 +33,6 @@ pub const PASS_DELAY: Duration = Duration::from_millis(2);
 pub struct Upkeep {
     pub writes: WriteBuffer,
     pub reads: ReadBuffer,
-    /// How often the scheduler reads a clock that it cannot sleep by.
-    pub clock_period: Duration,
-    pub alarm: OnceLock<Box<dyn Alarm>>,
-    pub scheduled: bool,
     /// Whether entries may weigh other than 1.
     weighs: bool,
     pub published: Published,
@@ -46,8 +40,6 @@ pub struct Upkeep {
     /// How many threads must have the maintenance lock. Unsynchronised hint. A stale value costs
     /// one superfluous or postponed pass.
     lock_waiters: GuardedU32,
-    /// Consecutive runs of the scheduler that waited for a computation in vain.
-    pub idle_runs: GuardedU32,
     pub state: Mutex<Maintenance>,
 }
 
@@ -84,7 +76,8 @@ fn write_stripes(capacity: u64) -> usize {
 }
 
 impl Upkeep {
-    pub fn new(config: &Config, max_capacity: u64, now: Timestamp) -> Self {
+    pub fn new(config: &Config, now: Timestamp) -> Self {
+        let max_capacity = config.max_capacity.unwrap_or(u64::MAX);
         let stripes = write_stripes(max_capacity);
         let limits = write_limits(config.weighs, max_capacity, stripes);
         // The capacity may be raised later; the memory of the stripes stays as it is.
@@ -98,17 +91,16 @@ impl Upkeep {
             status: DrainStatus::default(),
             state: Mutex::new(Maintenance::new(config, now)),
             lock_waiters: GuardedU32::new(0),
-            idle_runs: GuardedU32::new(0),
             published: Published::new(now),
-            alarm: OnceLock::new(),
-            scheduled: config.scheduled,
-            clock_period: config.clock_period(),
         }
     }
 
-    /// Follows a change of the capacity.
-    pub fn set_capacity(&self, capacity: u64) {
+    /// Follows a change of the capacity, with the maintenance lock held.
+    pub fn set_capacity(&self, state: &mut Maintenance, capacity: u64) {
         self.writes.set_limits(write_limits(self.weighs, capacity, self.writes.stripes()));
+        if let Some(policy) = &mut state.policy {
+            policy.set_max_weight(capacity);
+        }
     }
 
     /// The maintenance lock, for a caller that must have it.
@@ -124,21 +116,5 @@ impl Upkeep {
     /// would get it again before the waiting thread wakes up.
     pub fn has_lock_waiters(&self) -> bool {
         self.lock_waiters.load(Ordering::Relaxed) > 0
-    }
-
-    /// Asks the scheduler, if the cache has one, for a pass within `delay`.
-    #[inline]
-    pub fn wake_within(&self, delay: Duration) {
-        if self.scheduled
-            && let Some(alarm) = self.alarm.get()
-        {
-            alarm.wake_within(delay);
-        }
-    }
-
-    /// Has the scheduler come back from a wait for other threads. Returns the delay if the run that
-    /// asks for it has to return it. See [`Alarm::come_back_in_real_time`].
-    pub fn come_back_in_real_time(&self, delay: Duration) -> Option<Duration> {
-        self.alarm.get().map_or(Some(delay), |alarm| alarm.come_back_in_real_time(delay))
     }
 }

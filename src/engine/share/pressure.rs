@@ -1,7 +1,7 @@
 //! Back-pressure: writers wait while too many notices wait for the listener.
 
-use super::budget::{DeliveryBudget, Tell};
-use crate::engine::core::Core;
+use crate::engine::delivery::DeliveryBudget;
+use crate::engine::maintenance::Core;
 use crate::engine::reentrancy;
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ impl Core {
     /// dropped the job, or may be the very thread that waits here; then the writer delivers, as it
     /// does in any other cache.
     #[cold]
-    pub(super) fn apply_back_pressure(&self, limit: usize, tell: Tell<'_>) {
+    pub(super) fn apply_back_pressure(&self, limit: usize) {
         let notices = &self.notices;
-        let receiving = notices.receiving.as_ref();
+        let receiving = notices.receiving();
         let mut is_patient = notices.has_own_executor();
-        while notices.outbox.len() > limit && !reentrancy::is_anything_under_way() {
+        while notices.waiting() > limit && !reentrancy::is_anything_under_way() {
             if receiving.is_some_and(|receiving| !receiving.is_awaited()) {
                 return;
             }
@@ -26,14 +26,14 @@ impl Core {
             if submits {
                 notices.submit_deliveries();
             } else {
-                self.deliver_at_most(DeliveryBudget::CALLER, tell);
+                self.deliver_at_most(DeliveryBudget::CALLER);
             }
             // A writer that is the only one to deliver does not sleep: nothing would wake it.
-            if submits || receiving.is_some() || notices.outbox.is_delivering() {
-                let is_enough = || notices.outbox.len() <= limit;
-                notices.outbox.waiters().wait_until(OTHERS_TURN, is_enough);
+            if submits || receiving.is_some() || notices.is_delivering() {
+                let is_enough = || notices.waiting() <= limit;
+                notices.waiters().wait_until(OTHERS_TURN, is_enough);
             }
-            is_patient = notices.has_own_executor() && notices.outbox.is_delivering();
+            is_patient = notices.has_own_executor() && notices.is_delivering();
         }
     }
 }

@@ -1,9 +1,8 @@
 //! Maintenance that a caller asks for: all that is due, or so many units of it.
 
-use super::budget::{DeliveryBudget, Tell};
 use crate::engine::Engine;
-use crate::engine::core::Core;
-use crate::engine::maintenance::{Budget, PATIENT_UNITS};
+use crate::engine::delivery::DeliveryBudget;
+use crate::engine::maintenance::{Budget, Core, PATIENT_UNITS};
 use crate::engine::reentrancy;
 use crate::primitives::seeded;
 use std::time::Duration;
@@ -58,29 +57,24 @@ impl<K, V> Engine<K, V> {
     /// See [`Core::run_pending`].
     pub fn run_pending(&self) {
         self.core.drop_caught(self.hand_reloads_on());
-        self.core.run_pending(&|notice| self.deliver(notice));
+        self.core.run_pending();
     }
 
     /// See [`Core::run_pending_within`].
     pub fn run_pending_within(&self, units: usize) -> Pending {
         self.core.drop_caught(self.hand_reloads_on());
-        self.core.run_pending_within(units, &|notice| self.deliver(notice))
-    }
-
-    /// See [`Core::announce_all`].
-    pub fn announce_all(&self) {
-        self.core.announce_all(&|notice| self.deliver(notice));
+        self.core.run_pending_within(units)
     }
 }
 
 impl Core {
     /// Finishes all maintenance that is due now; see
     /// [`Cache::run_pending_tasks`](crate::Cache::run_pending_tasks).
-    pub fn run_pending(&self, tell: Tell<'_>) {
+    pub fn run_pending(&self) {
         let mut few_units = self.notices.most_units(PATIENT_UNITS);
         if few_units.is_some() {
             // What waits already takes part of the limit.
-            self.deliver_at_most(DeliveryBudget::ALL, tell);
+            self.deliver_at_most(DeliveryBudget::ALL);
         }
         let (mut excess, mut graces) = (u64::MAX, MOST_GRACES);
         // Each pass takes out a portion of what was spilled before.
@@ -104,7 +98,7 @@ impl Core {
             }
             excess = left.excess;
             // A listener that writes causes more. Its writes are for later operations.
-            self.deliver_at_most(DeliveryBudget::of_units(self.notices.outbox.len()), tell);
+            self.deliver_at_most(DeliveryBudget::of_units(self.notices.waiting()));
             owed = owed.saturating_sub(self.spill_portion());
             let has_surplus = self.has_surplus();
             // A pass that leaves other work gives nothing back.
@@ -120,15 +114,15 @@ impl Core {
     }
 
     /// Up to `units` units of maintenance, and as many announcements.
-    pub fn run_pending_within(&self, units: usize, tell: Tell<'_>) -> Pending {
+    pub fn run_pending_within(&self, units: usize) -> Pending {
         let left = self.pass_of_units(u32::try_from(units).unwrap_or(u32::MAX));
-        self.deliver_at_most(DeliveryBudget::of_units(units), tell);
-        let is_received = self.notices.receiving.is_some();
+        self.deliver_at_most(DeliveryBudget::of_units(units));
+        let is_received = self.notices.receiving().is_some();
         Pending {
             expirations: left.expirations,
             excess_weight: left.excess,
             // What a receiver has not taken is not this call's to deliver.
-            notifications: if is_received { 0 } else { self.notices.outbox.len() },
+            notifications: if is_received { 0 } else { self.notices.waiting() },
             reclamations: self.unreclaimed() + self.index.retired_tables(),
             other: left.writes || left.work || left.blocked || self.has_surplus(),
         }
@@ -137,16 +131,16 @@ impl Core {
     /// Announces everything, and waits for what another thread is announcing. A call from within a
     /// callback, a load, a computation, an announcement or a destructor of any cache does not wait:
     /// two threads might wait for each other.
-    pub fn announce_all(&self, tell: Tell<'_>) {
+    pub fn announce_all(&self) {
         // A receiver takes its time, and may be this very thread.
-        let is_received = self.notices.receiving.is_some();
+        let is_received = self.notices.receiving().is_some();
         let waits = !is_received && !reentrancy::is_anything_under_way();
-        self.deliver_at_most(DeliveryBudget::ALL, tell);
+        self.deliver_at_most(DeliveryBudget::ALL);
         let notices = &self.notices;
-        while waits && !notices.outbox.is_idle() && !seeded("close-does-not-wait") {
+        while waits && !notices.is_idle() && !seeded("close-does-not-wait") {
             let limit = if seeded("close-spins") { Duration::ZERO } else { Duration::MAX };
-            notices.outbox.waiters().wait_until(limit, || !notices.outbox.is_delivering());
-            self.deliver_at_most(DeliveryBudget::ALL, tell);
+            notices.waiters().wait_until(limit, || !notices.is_delivering());
+            self.deliver_at_most(DeliveryBudget::ALL);
         }
     }
 }

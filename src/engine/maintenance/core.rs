@@ -1,0 +1,165 @@
+//! `Core`: the part of a cache that knows no `K` and no `V`, compiled once for all caches.
+
+use super::schedule::Schedule;
+use super::upkeep::Upkeep;
+use crate::clock::{NEVER, Ticker, Timestamp};
+use crate::config::Config;
+use crate::engine::base::Base;
+use crate::engine::delivery::{Deliver, Notices};
+use crate::hash::Hash32;
+use crate::node::Generation;
+use crate::pool::RawPool;
+use crate::primitives::Arc;
+use crate::scheduler::Alarm;
+use crate::stats::Stats;
+use std::iter::once;
+use std::ops::Deref;
+use std::time::Duration;
+
+/// The part of a cache that knows no `K` and no `V`: what all rooms use, the queue of notices, and
+/// the upkeep, which only the maintenance sees.
+///
+/// Neither the counts of the core's `Arc` nor the words that every write or pass changes share a
+/// cache line with what reads use.
+#[repr(C, align(64))]
+pub struct Core {
+    base: Base,
+    pub(super) schedule: Schedule,
+    upkeep: Upkeep,
+    pub notices: Notices,
+}
+
+impl Deref for Core {
+    type Target = Base;
+
+    #[inline(always)]
+    fn deref(&self) -> &Base {
+        &self.base
+    }
+}
+
+/// An upkeep, and the cache that it is of. Only [`Core::keeper`] and [`Core::keepers`] make one, so
+/// nothing else knows how many a cache has.
+#[derive(Clone, Copy)]
+pub struct Keeper<'a> {
+    pub core: &'a Core,
+    pub upkeep: &'a Upkeep,
+}
+
+/// What a cache is made of, beside its settings.
+pub struct Parts {
+    pub ticker: Ticker,
+    pub pool: Arc<RawPool>,
+    pub reads_prolong: bool,
+    pub listener: Option<Box<dyn Deliver>>,
+}
+
+impl Core {
+    pub fn new(config: &Config, parts: Parts) -> Self {
+        let now = parts.ticker.now();
+        Self {
+            base: Base::new(config, parts.ticker, parts.pool, parts.reads_prolong),
+            schedule: Schedule::new(config),
+            upkeep: Upkeep::new(config, now),
+            notices: Notices::new(config, parts.listener),
+        }
+    }
+
+    /// The upkeep of keys with this hash.
+    #[inline(always)]
+    pub(super) fn keeper(&self, _hash: Hash32) -> Keeper<'_> {
+        Keeper { core: self, upkeep: &self.upkeep }
+    }
+
+    /// Every upkeep of the cache.
+    #[inline(always)]
+    pub(super) fn keepers(&self) -> impl Iterator<Item = Keeper<'_>> {
+        once(Keeper { core: self, upkeep: &self.upkeep })
+    }
+
+    /// The maintenance lock: no pass runs until it is dropped.
+    pub fn lock_maintenance(&self) -> impl Sized {
+        self.keepers().map(|it| it.upkeep.lock()).collect::<Vec<_>>()
+    }
+
+    /// The number of entries, as of the last passes.
+    pub fn entries(&self) -> u64 {
+        self.keepers().map(|it| it.upkeep.published.entries()).sum()
+    }
+
+    /// The weight of all entries, as of the last passes.
+    pub fn weight(&self) -> u64 {
+        self.keepers().map(|it| it.upkeep.published.weight()).sum()
+    }
+
+    /// When a pass has something to expire; `None` if nothing is to expire.
+    pub(super) fn next_due(&self) -> Option<Timestamp> {
+        let due = self.keepers().map(|it| it.upkeep.published.next_due()).min();
+        due.filter(|&due| due != NEVER)
+    }
+
+    /// How long until a pass has something to expire; `None` if nothing is to expire.
+    pub fn next_expiration(&self) -> Option<Duration> {
+        self.next_due().map(|due| due.saturating_since(self.ticker.now()).to_duration())
+    }
+
+    /// Dead nodes that the cache still has its count on.
+    pub fn unreclaimed(&self) -> usize {
+        self.keepers().map(|it| it.upkeep.published.unreclaimed()).sum()
+    }
+
+    /// Writes that are spilled beside the stripes of the write buffer.
+    pub fn spilled_writes(&self) -> usize {
+        self.keepers().map(|it| it.upkeep.writes.spill.count()).sum()
+    }
+
+    /// How many spilled writes a pass takes out.
+    pub fn spill_portion(&self) -> usize {
+        self.keepers().map(|it| it.upkeep.writes.portion()).sum()
+    }
+
+    /// The generation up to which everything older is swept.
+    fn swept(&self) -> Generation {
+        self.keepers().map(|it| it.upkeep.published.swept()).min().unwrap_or(Generation::FIRST)
+    }
+
+    /// How many generations have begun since the last one up to which everything was swept.
+    pub fn unswept(&self) -> u64 {
+        self.hot.generation().raw().saturating_sub(self.swept().raw())
+    }
+
+    /// Makes every node inserted before this call invisible. Does nothing and returns false if that
+    /// would leave more than `unswept` generations to be swept.
+    pub fn next_generation(&self, unswept: u64) -> bool {
+        self.hot.next_generation(self.swept(), unswept)
+    }
+
+    /// Registers the cache with the scheduler.
+    pub fn set_alarm(&self, alarm: Box<dyn Alarm>) {
+        let _ = self.schedule.alarm.set(alarm);
+    }
+
+    pub fn is_scheduled(&self) -> bool {
+        self.schedule.is_scheduled
+    }
+
+    pub fn stats(&self) -> Stats {
+        let (entries, weight) = (self.entries(), self.weight());
+        let mut stats = match &self.recorder {
+            Some(recorder) => recorder.snapshot(entries, weight),
+            None => Stats::of_size(entries, weight),
+        };
+        self.notices.add_to(&mut stats);
+        stats.pending_drops = (self.notices.nodes_to_drop() + self.unreclaimed()) as u64;
+        stats.loads_under_way = self.flights.len() as u64;
+        stats
+    }
+}
+
+/// For tests.
+#[cfg(any(feature = "internals", cortado_loom))]
+impl Core {
+    pub fn upkeep(&self) -> &Upkeep {
+        &self.upkeep
+    }
+}
