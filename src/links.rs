@@ -16,6 +16,13 @@ use crate::primitives::guarded::GuardedU32;
 pub struct NodeId(u32);
 number!(NodeId(u32));
 
+/// A part of a node that is at hand, with the node's name.
+#[derive(Clone, Copy)]
+pub struct Named<T> {
+    pub id: NodeId,
+    pub node: T,
+}
+
 impl NodeId {
     /// This id names no node. It is never handed out.
     pub const NONE: Self = Self(0);
@@ -28,6 +35,12 @@ impl NodeId {
     #[inline(always)]
     pub const fn index(self) -> usize {
         self.0 as usize
+    }
+
+    /// A part of the node, with the name.
+    #[inline(always)]
+    pub fn with<T>(self, node: T) -> Named<T> {
+        Named { id: self, node }
     }
 
     /// This id and the ids that follow it by number, `count` in all.

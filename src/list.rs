@@ -14,7 +14,7 @@
 //! 3. All calls are made by the holder of one lock (see [`crate::links`]). A call that breaks rule
 //!    1 can scramble an order, but touches no memory outside the store.
 
-use crate::links::{Links, NodeId};
+use crate::links::{Links, Named, NodeId};
 use crate::macros::ensure;
 
 /// Where a list finds the links of an id.
@@ -47,13 +47,13 @@ impl List {
     /// Inserts an unlinked id at the front. `links` are the id's.
     #[inline]
     pub fn link_front(&mut self, store: &impl LinkStore, id: NodeId, links: &Links) {
-        self.link_between(store, NodeId::NONE, (id, links), self.head);
+        self.link_between(store, NodeId::NONE, id.with(links), self.head);
     }
 
     /// Inserts an unlinked id at the back. `links` are the id's.
     #[inline]
     pub fn link_back(&mut self, store: &impl LinkStore, id: NodeId, links: &Links) {
-        self.link_between(store, self.tail, (id, links), NodeId::NONE);
+        self.link_between(store, self.tail, id.with(links), NodeId::NONE);
     }
 
     /// Removes the id that owns `links`, which must be in the list.
@@ -67,7 +67,12 @@ impl List {
 
     /// Replaces the element that owns `links` by an unlinked id. The element leaves the list.
     #[inline]
-    pub fn replace(&mut self, store: &impl LinkStore, links: &Links, (new, to): (NodeId, &Links)) {
+    pub fn replace(
+        &mut self,
+        store: &impl LinkStore,
+        links: &Links,
+        Named { id: new, node: to }: Named<&Links>,
+    ) {
         let (prev, next) = (links.prev(), links.next());
         links.clear();
         to.set_prev(prev);
@@ -112,7 +117,7 @@ impl List {
         &mut self,
         store: &impl LinkStore,
         prev: NodeId,
-        (id, links): (NodeId, &Links),
+        Named { id, node: links }: Named<&Links>,
         next: NodeId,
     ) {
         debug_assert!(id.may_name_node(), "{id:#x} names no node");

@@ -78,16 +78,16 @@ impl Spill {
 
     /// Stores the event if there is room for it. Returns whether it did.
     pub fn push(&self, event: u64, weight: u32) -> bool {
-        self.push_within((self.most.load(Relaxed), self.heaviest.load(Relaxed)), event, weight)
+        self.push_within(self.most.load(Relaxed), self.heaviest.load(Relaxed), event, weight)
     }
 
     /// Stores an event that changes no weight, and whose caller must not wait. There is room for
     /// [`MAX_EVENTS`], whatever the limits. Returns whether it did.
     pub fn push_weightless(&self, event: u64) -> bool {
-        self.push_within((MAX_EVENTS, MAX_WEIGHT), event, 0)
+        self.push_within(MAX_EVENTS, MAX_WEIGHT, event, 0)
     }
 
-    fn push_within(&self, (most, heaviest): (u64, u64), event: u64, weight: u32) -> bool {
+    fn push_within(&self, most: u64, heaviest: u64, event: u64, weight: u32) -> bool {
         let room = |account: u64| {
             let after = account + (ONE | u64::from(weight));
             let fits = count_of(after) <= most && weight_of(after) <= heaviest;

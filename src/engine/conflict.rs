@@ -2,12 +2,11 @@
 //! takes the key itself.
 
 use super::Engine;
-use super::base::Search;
 use super::event::Packed;
-use super::flights::{Clearance, Flight, FlightGuard, FlightKind, Obstacle, OnLoad};
+use super::flights::{Clearance, Flight, FlightGuard, FlightKind, NewFlight, Obstacle, OnLoad};
 use super::maintenance::{Core, Write};
-use super::read::NodeRef;
-use super::reentrancy::{self, FlightToken};
+use super::read::{NodeRef, Slot};
+use super::reentrancy;
 use super::step::Step;
 use crate::clock::Timestamp;
 use crate::entry::{Entry, Origin};
@@ -69,10 +68,7 @@ impl<K, V> Engine<K, V> {
         key: Hashed<&Q>,
         clearance: &mut Clearance<'static>,
         get_clearance: impl Fn() -> Step<Clearance<'static>>,
-        attempt: impl for<'g> Fn(
-            (Search<'g>, Option<NodeRef<'g, K, V>>),
-            Clearance<'static>,
-        ) -> Attempt<T>,
+        attempt: impl for<'g> Fn(Slot<'g, K, V>, Clearance<'static>) -> Attempt<T>,
     ) -> Step<T> {
         let mut exact = false;
         loop {
@@ -122,9 +118,9 @@ impl<K, V> Engine<K, V> {
                 (_, Some(other)) if self.core.dismiss_overtaken(key.hash, &other, on_load) => {}
                 (_, Some(other)) => return Err(other),
                 (seen, None) => {
-                    if let Some(guard) =
-                        self.core.register((FlightKind::Exclusive, None), share(), seen)
-                    {
+                    let kind = FlightKind::Exclusive;
+                    let flight = NewFlight { kind, call: None, key_node: share() };
+                    if let Some(guard) = self.core.register(flight, seen) {
                         return Ok(guard);
                     }
                 }
@@ -134,16 +130,9 @@ impl<K, V> Engine<K, V> {
 }
 
 impl Core {
-    /// Registers a flight; `None` if another one of this hash was registered since `seen`. `call`
-    /// is the token of the first load of the same call, if that is another one.
-    pub fn register(
-        &self,
-        (kind, call): (FlightKind, Option<FlightToken>),
-        key_node: RawHandle,
-        seen: Version,
-    ) -> Option<FlightGuard> {
-        let generation = self.hot.generation();
-        FlightGuard::register(&self.flights, (kind, generation), call, key_node, seen)
+    /// Registers a flight; `None` if another one of this hash was registered since `seen`.
+    pub fn register(&self, flight: NewFlight, seen: Version) -> Option<FlightGuard> {
+        FlightGuard::register(&self.flights, flight, self.hot.generation(), seen)
     }
 
     /// Removes `other` from the board if it is an overtaken load; returns whether it did. By
@@ -174,7 +163,7 @@ impl<K: Eq, V> Engine<K, V> {
         let guard = crate::epoch::pin();
         let mut exact = false;
         loop {
-            let (found, node) = self.search_either(&guard, key, exact);
+            let Slot { found, node } = self.search_either(&guard, key, exact);
             exact = true;
             let Ok(locked) = found.lock() else { continue };
             // The deadline may have been changed between the search and the lock.

@@ -54,7 +54,8 @@ impl Failures {
     pub fn note(
         &self,
         id: NodeId,
-        (reason, at): (Option<NoValue>, Timestamp),
+        reason: Option<NoValue>,
+        at: Timestamp,
         is_there: &dyn Fn(NodeId) -> bool,
     ) {
         let mut table = self.table.lock();
@@ -120,7 +121,7 @@ mod tests {
         let failures = Failures::default();
         let looks = Cell::new(0);
         for n in 1..100_000 {
-            failures.note(NodeId::from_raw(n), (None, NOW), &|id| {
+            failures.note(NodeId::from_raw(n), None, NOW, &|id| {
                 looks.set(looks.get() + 1);
                 id.raw() + 100 > n
             });
@@ -136,12 +137,12 @@ mod tests {
         let id = NodeId::from_raw(1);
         let times = || failures.of(id).map(|failed| failed.times);
         for n in 1..4 {
-            failures.note(id, (None, NOW), &|_| true);
+            failures.note(id, None, NOW, &|_| true);
             assert_eq!(times(), Some(n));
         }
         failures.begin_life(id);
         assert_eq!(times(), None);
-        failures.note(id, (None, NOW), &|_| true);
+        failures.note(id, None, NOW, &|_| true);
         assert_eq!(times(), Some(1));
         failures.forget(id);
         assert_eq!(times(), None);

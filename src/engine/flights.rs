@@ -333,6 +333,15 @@ impl CommitPermit<'_> {
     }
 }
 
+/// A flight to be registered.
+pub struct NewFlight {
+    pub kind: FlightKind,
+    /// The token of the first load of the same call, if that is another one.
+    pub call: Option<FlightToken>,
+    /// A node with the key.
+    pub key_node: RawHandle,
+}
+
 /// The owner's guard of a registered flight. Its drop removes the flight from the board and
 /// abandons the flight.
 pub struct FlightGuard {
@@ -342,15 +351,14 @@ pub struct FlightGuard {
 }
 
 impl FlightGuard {
-    /// Registers a flight; `None` if another one of this hash was registered since `seen`. `call`
-    /// is the token of the first load of the same call, if that is another one.
+    /// Registers a flight; `None` if another one of this hash was registered since `seen`.
     pub fn register(
         flights: &Arc<Flights>,
-        (kind, generation): (FlightKind, Generation),
-        call: Option<FlightToken>,
-        key_node: RawHandle,
+        flight: NewFlight,
+        generation: Generation,
         seen: Version,
     ) -> Option<Self> {
+        let NewFlight { kind, call, key_node } = flight;
         let hash = key_node.meta().hash();
         let leader = Leader::of(Flight {
             key_node,

@@ -270,7 +270,7 @@ impl Reloads {
             Ended::Hindered => return reloading.end_with(Next::Later),
             Ended::Failed(reason) => {
                 let is_there = |id| core.pool.meta(id).deadline() != GONE;
-                self.failures.note(id, (reason, core.ticker.now()), &is_there);
+                self.failures.note(id, reason, core.ticker.now(), &is_there);
                 (Next::Later, &self.places.failed)
             }
         };

@@ -8,7 +8,7 @@ use super::regions::{End, Regions};
 use super::store::{PolicyNode, PolicyStore, Region};
 use super::targets::Targets;
 use crate::hash::Hash32;
-use crate::links::NodeId;
+use crate::links::{Named, NodeId};
 use crate::macros::ensure;
 use crate::sketch::Sketch;
 
@@ -123,8 +123,8 @@ impl Policy {
 
     /// Adds a new node. This counts as a request that missed. The caller passes the node that the
     /// store would return.
-    pub fn add<S: PolicyStore>(&mut self, store: &S, node: (NodeId, S::Node<'_>)) {
-        let hash = node.1.hash();
+    pub fn add<S: PolicyStore>(&mut self, store: &S, node: Named<S::Node<'_>>) {
+        let hash = node.node.hash();
         let spread = self.admission.sketch.spread(hash);
         if self.kind == Kind::TinyLfu {
             self.admission.sketch.increment(spread);
@@ -143,10 +143,10 @@ impl Policy {
         self.newest = new;
         match self.regions.remove(store, store.node(old)) {
             Region::None if self.regions.aside.remove(store, store.node(old)) => {
-                self.hit(store, (new, store.node(new)), self.region_of_victims());
+                self.hit(store, new.with(store.node(new)), self.region_of_victims());
             }
-            Region::None => self.add(store, (new, store.node(new))),
-            region => self.hit(store, (new, store.node(new)), region),
+            Region::None => self.add(store, new.with(store.node(new))),
+            region => self.hit(store, new.with(store.node(new)), region),
         }
     }
 
@@ -158,9 +158,9 @@ impl Policy {
         &mut self,
         store: &S,
         old: S::Node<'_>,
-        (new, node): (NodeId, S::Node<'_>),
+        Named { id: new, node }: Named<S::Node<'_>>,
     ) -> bool {
-        old.weight() == node.weight() && self.regions.replace(store, old, (new, node))
+        old.weight() == node.weight() && self.regions.replace(store, old, new.with(node))
     }
 
     /// Puts `new`, which a reload has made, in the place of `old`, without counting a request. If
@@ -171,21 +171,23 @@ impl Policy {
         if self.newest == old {
             self.newest = new;
         }
-        if self.replace_uncounted(store, from, (new, to)) {
+        if self.replace_uncounted(store, from, new.with(to)) {
             return;
         }
         let regions = &mut self.regions;
-        if from.weight() > 0 && to.weight() > 0 && regions.replace_reweighed(store, from, (new, to))
+        if from.weight() > 0
+            && to.weight() > 0
+            && regions.replace_reweighed(store, from, new.with(to))
         {
             return;
         }
         match regions.remove(store, from) {
             Region::None => self.replace(store, old, new),
             _ if to.weight() == 0 => {
-                regions.insert(store, (new, to), Region::Weightless, End::Front);
+                regions.insert(store, new.with(to), Region::Weightless, End::Front);
             }
-            Region::Weightless => regions.insert(store, (new, to), Region::Window, End::Front),
-            region => regions.insert(store, (new, to), region, End::Front),
+            Region::Weightless => regions.insert(store, new.with(to), Region::Window, End::Front),
+            region => regions.insert(store, new.with(to), region, End::Front),
         }
     }
 
@@ -216,7 +218,7 @@ impl Policy {
         let node = store.node(id);
         match self.regions.remove(store, node) {
             Region::None => {}
-            region => self.hit(store, (id, node), region),
+            region => self.hit(store, id.with(node), region),
         }
     }
 
@@ -240,16 +242,13 @@ impl Policy {
     /// If the weight is over the maximum, removes a node from the policy and returns it: the caller
     /// must evict it.
     #[inline]
-    pub fn take_victim<'s, S: PolicyStore>(
-        &mut self,
-        store: &'s S,
-    ) -> Option<(NodeId, S::Node<'s>)> {
+    pub fn take_victim<'s, S: PolicyStore>(&mut self, store: &'s S) -> Option<Named<S::Node<'s>>> {
         self.rebalance(store);
         if self.weight() <= self.max_weight() {
             return None;
         }
         let loser = self.loser(store)?;
-        self.regions.remove(store, loser.1);
+        self.regions.remove(store, loser.node);
         self.fit();
         Some(loser)
     }
@@ -335,9 +334,9 @@ impl Policy {
         }
     }
 
-    fn hit<S: PolicyStore>(&mut self, store: &S, node: (NodeId, S::Node<'_>), from: Region) {
+    fn hit<S: PolicyStore>(&mut self, store: &S, node: Named<S::Node<'_>>, from: Region) {
         if self.kind == Kind::TinyLfu {
-            self.admission.sketch.increment(self.admission.sketch.spread(node.1.hash()));
+            self.admission.sketch.increment(self.admission.sketch.spread(node.node.hash()));
         }
         self.promote(store, node, from);
     }

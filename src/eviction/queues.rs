@@ -5,7 +5,7 @@ use super::memory::Leaver;
 use super::policy::{Duel, Kind, Policy};
 use super::regions::End;
 use super::store::{PolicyNode, PolicyStore, Region};
-use crate::links::NodeId;
+use crate::links::{Named, NodeId};
 use crate::sketch::blocks::Spread;
 
 /// Maximum number of nodes that one call moves to bring regions back to their targets.
@@ -23,7 +23,7 @@ impl Policy {
     pub(super) fn arrive<S: PolicyStore>(
         &mut self,
         store: &S,
-        (id, node): (NodeId, S::Node<'_>),
+        Named { id, node }: Named<S::Node<'_>>,
         spread: Spread,
     ) {
         self.newest = id;
@@ -38,7 +38,7 @@ impl Policy {
             Some(Leaver::Rejected) if !is_next_victim => Region::Probation,
             _ => Region::Window,
         };
-        self.insert_into(store, (id, node), region);
+        self.insert_into(store, id.with(node), region);
         self.rebalance(store);
     }
 
@@ -47,7 +47,7 @@ impl Policy {
     pub(super) fn promote<S: PolicyStore>(
         &mut self,
         store: &S,
-        node: (NodeId, S::Node<'_>),
+        node: Named<S::Node<'_>>,
         from: Region,
     ) {
         let is_segmented = self.kind == Kind::SegmentedLru;
@@ -77,7 +77,7 @@ impl Policy {
             Region::Probation => Region::Protected,
             window => window,
         };
-        self.regions.insert(store, (id, node), to, End::Front);
+        self.regions.insert(store, id.with(node), to, End::Front);
     }
 
     /// Links a node that is on no list to the front of `region`, unless its weight requires another
@@ -86,7 +86,7 @@ impl Policy {
     fn insert_into<S: PolicyStore>(
         &mut self,
         store: &S,
-        (id, node): (NodeId, S::Node<'_>),
+        Named { id, node }: Named<S::Node<'_>>,
         region: Region,
     ) {
         let weight = u64::from(node.weight());
@@ -98,7 +98,7 @@ impl Policy {
             Region::Protected if weight > self.targets.protected => (Region::Probation, End::Front),
             region => (region, End::Front),
         };
-        self.regions.insert(store, (id, node), to, end);
+        self.regions.insert(store, id.with(node), to, end);
     }
 
     /// Moves window and protected towards their targets.
@@ -140,11 +140,8 @@ impl Policy {
     /// Selects the node to evict, and remembers it. A candidate that has won enough room moves to
     /// probation. Without duels, the regions give up their nodes in turn, and the node that was
     /// written last stays if there is another one.
-    pub(super) fn loser<'s, S: PolicyStore>(
-        &mut self,
-        store: &'s S,
-    ) -> Option<(NodeId, S::Node<'s>)> {
-        let with_node = |id| (id, store.node(id));
+    pub(super) fn loser<'s, S: PolicyStore>(&mut self, store: &'s S) -> Option<Named<S::Node<'s>>> {
+        let with_node = |id: NodeId| id.with(store.node(id));
         if self.kind == Kind::SegmentedLru {
             let mut nodes = [Region::Probation, Region::Window, Region::Protected]
                 .into_iter()
@@ -156,7 +153,7 @@ impl Policy {
         let window = self.regions.of(Region::Window);
         let (candidate, victim) = (window.list.back(), self.regions.main_victim());
         let has_room = window.weight <= self.targets.window;
-        let ((id, node), leaver) = match (candidate, victim) {
+        let (evicted, leaver) = match (candidate, victim) {
             (Some(candidate), Some(victim)) if !has_room => {
                 return Some(self.duel(store, with_node(candidate), with_node(victim)));
             }
@@ -164,9 +161,9 @@ impl Policy {
             (candidate, None) => (with_node(candidate?), Leaver::Rejected),
         };
         if self.kind == Kind::TinyLfu {
-            self.memory.put(self.admission.sketch.spread(node.hash()), leaver);
+            self.memory.put(self.admission.sketch.spread(evicted.node.hash()), leaver);
         }
-        Some((id, node))
+        Some(evicted)
     }
 
     /// The loser of a duel, which the memory keeps.
@@ -174,21 +171,21 @@ impl Policy {
     fn duel<'s, S: PolicyStore>(
         &mut self,
         store: &'s S,
-        candidate: (NodeId, S::Node<'s>),
-        victim: (NodeId, S::Node<'s>),
-    ) -> (NodeId, S::Node<'s>) {
-        let [c, v] = [candidate, victim].map(|(_, node)| self.admission.sketch.spread(node.hash()));
+        candidate: Named<S::Node<'s>>,
+        victim: Named<S::Node<'s>>,
+    ) -> Named<S::Node<'s>> {
+        let [c, v] = [candidate, victim].map(|it| self.admission.sketch.spread(it.node.hash()));
         if !self.admission.admits(c, v) {
             self.memory.put(c, Leaver::Rejected);
             return candidate;
         }
-        let hash = candidate.1.hash();
+        let hash = candidate.node.hash();
         let before = if self.duel.candidate == hash { self.duel.won } else { 0 };
-        let won = before + u64::from(victim.1.weight());
+        let won = before + u64::from(victim.node.weight());
         self.duel = Duel { candidate: hash, won };
-        if won >= u64::from(candidate.1.weight()) {
+        if won >= u64::from(candidate.node.weight()) {
             self.duel = Duel::default();
-            self.regions.move_to_front(store, candidate.0, Region::Probation);
+            self.regions.move_to_front(store, candidate.id, Region::Probation);
         }
         self.memory.put(v, Leaver::Victim);
         victim

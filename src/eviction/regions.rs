@@ -5,7 +5,7 @@
 
 use super::aside::Aside;
 use super::store::{PolicyNode, PolicyStore, Region};
-use crate::links::NodeId;
+use crate::links::{Named, NodeId};
 use crate::list::List;
 use crate::macros::ensure;
 
@@ -60,7 +60,7 @@ impl Regions {
     pub fn insert<S: PolicyStore>(
         &mut self,
         store: &S,
-        (id, node): (NodeId, S::Node<'_>),
+        Named { id, node }: Named<S::Node<'_>>,
         to: Region,
         end: End,
     ) {
@@ -98,11 +98,11 @@ impl Regions {
         &mut self,
         store: &S,
         from: S::Node<'_>,
-        (new, to): (NodeId, S::Node<'_>),
+        Named { id: new, node: to }: Named<S::Node<'_>>,
     ) -> bool {
         let region = from.region();
         let Some(list) = self.of_mut(region) else { return false };
-        list.list.replace(store, from.links(), (new, to.links()));
+        list.list.replace(store, from.links(), new.with(to.links()));
         from.set_region(Region::None);
         to.set_region(region);
         true
@@ -113,9 +113,9 @@ impl Regions {
         &mut self,
         store: &S,
         from: S::Node<'_>,
-        to: (NodeId, S::Node<'_>),
+        to: Named<S::Node<'_>>,
     ) -> bool {
-        let (before, after) = (u64::from(from.weight()), u64::from(to.1.weight()));
+        let (before, after) = (u64::from(from.weight()), u64::from(to.node.weight()));
         debug_assert!(before > 0 && after > 0, "weightless nodes have a region of their own");
         let region = from.region();
         let is_replaced = self.replace(store, from, to);
@@ -131,7 +131,7 @@ impl Regions {
     pub fn move_to_front(&mut self, store: &impl PolicyStore, id: NodeId, to: Region) {
         let node = store.node(id);
         self.remove(store, node);
-        self.insert(store, (id, node), to, End::Front);
+        self.insert(store, id.with(node), to, End::Front);
     }
 
     /// Recounts lists, weights and region bytes.

@@ -104,7 +104,7 @@ impl Index {
         let wait = &mut (patience, Spin::default());
         let retired = &self.root.retired;
         let mut move_one = |position| {
-            let overflow = move_bucket((table, next), position, store, wait)?;
+            let overflow = move_bucket(table, next, position, store, wait)?;
             overflow.into_iter().for_each(|overflow| retired.retire_overflow(overflow));
             Ok(())
         };
@@ -157,7 +157,8 @@ fn is_of_use(begun: usize, wanted: Option<usize>, table: &Table, entries: usize)
 /// Returns its overflow, which the caller must retire. Changes nothing if another thread has locked
 /// one of the buckets, and the caller does not wait.
 fn move_bucket<'g>(
-    (table, next): (&'g Table, &'g Table),
+    table: &'g Table,
+    next: &'g Table,
     position: usize,
     store: &impl HashOf,
     wait: &mut (Patience, Spin),

@@ -117,7 +117,7 @@ impl<T> Core<T> {
     pub fn insert(&mut self, deadline: u64, value: T) -> Result<TimerId, T> {
         let (id, slab, links) = self.slab.insert(deadline, value)?;
         let tick = slab.tick_at_or_after(deadline);
-        self.wheel.schedule(slab, (id.slot(), links), Some(tick));
+        self.wheel.schedule(slab, id.slot().with(links), Some(tick));
         Ok(id)
     }
 
@@ -313,6 +313,6 @@ impl<T> Core<T> {
     fn link(&mut self, slot: NodeId, deadline: u64) {
         let links = self.slab.links(slot);
         let tick = self.slab.tick_at_or_after(deadline);
-        self.wheel.schedule(&self.slab, (slot, links), Some(tick));
+        self.wheel.schedule(&self.slab, slot.with(links), Some(tick));
     }
 }

@@ -21,7 +21,7 @@
 
 use super::geometry::{Geometry, MAX_BUCKETS, Ring};
 use super::store::TimerStore;
-use crate::links::{Links, NodeId};
+use crate::links::{Links, Named, NodeId};
 use crate::macros::ensure;
 
 #[derive(Debug)]
@@ -119,7 +119,12 @@ impl<const LANES: usize> Buckets<LANES> {
 
     /// Appends an unlinked id to `ring`.
     #[inline(always)]
-    pub fn push(&mut self, store: &impl TimerStore, ring: Ring, (id, links): (NodeId, &Links)) {
+    pub fn push(
+        &mut self,
+        store: &impl TimerStore,
+        ring: Ring,
+        Named { id, node: links }: Named<&Links>,
+    ) {
         debug_assert!(id.may_name_node(), "{id:#x} names no node");
         debug_assert!(!is_linked(links), "{id} is in a ring already");
         let rings = self.open(ring);
@@ -145,7 +150,12 @@ impl<const LANES: usize> Buckets<LANES> {
 
     /// Puts the unlinked id `new` in the place of the linked id that owns `links`.
     #[inline]
-    pub fn replace(&mut self, store: &impl TimerStore, links: &Links, (new, to): (NodeId, &Links)) {
+    pub fn replace(
+        &mut self,
+        store: &impl TimerStore,
+        links: &Links,
+        Named { id: new, node: to }: Named<&Links>,
+    ) {
         debug_assert!(!is_linked(to), "{new} is in a ring already");
         let (prev, next) = (links.prev(), links.next());
         links.clear();

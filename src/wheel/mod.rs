@@ -95,7 +95,7 @@ mod store;
 mod window;
 
 use crate::clock::{Nanos, Timestamp};
-use crate::links::{Links, NodeId};
+use crate::links::{Links, Named, NodeId};
 use crate::primitives::seeded;
 use buckets::{Buckets, is_linked};
 use geometry::{is_later, time_left};
@@ -170,10 +170,10 @@ impl<const LANES: usize> Wheel<LANES> {
     pub fn schedule(
         &mut self,
         store: &impl TimerStore,
-        node: (NodeId, &Links),
+        node: Named<&Links>,
         deadline: Option<Timestamp>,
     ) {
-        self.cancel(store, node.1);
+        self.cancel(store, node.node);
         self.insert(store, node, deadline);
     }
 
@@ -182,7 +182,7 @@ impl<const LANES: usize> Wheel<LANES> {
     pub fn insert(
         &mut self,
         store: &impl TimerStore,
-        node: (NodeId, &Links),
+        node: Named<&Links>,
         deadline: Option<Timestamp>,
     ) {
         if let Some(deadline) = deadline {
@@ -208,7 +208,7 @@ impl<const LANES: usize> Wheel<LANES> {
     /// The caller must ensure that `new` is in no ring, and that `new` is due no earlier than the
     /// wheel will look at `old`. When the wheel looks at `new`, it moves it where its deadline
     /// belongs, as after an extension (rule 2 of the [module](self)).
-    pub fn replace(&mut self, store: &impl TimerStore, old: &Links, new: (NodeId, &Links)) -> bool {
+    pub fn replace(&mut self, store: &impl TimerStore, old: &Links, new: Named<&Links>) -> bool {
         let linked = is_linked(old);
         if linked {
             self.buckets.replace(store, old, new);
@@ -339,7 +339,7 @@ impl<const LANES: usize> Wheel<LANES> {
                     break Some(id);
                 }
                 Some(deadline) => {
-                    self.push_by_deadline(store, (id, links), deadline);
+                    self.push_by_deadline(store, id.with(links), deadline);
                 }
                 None => self.len -= 1,
             }
@@ -401,11 +401,11 @@ impl<const LANES: usize> Wheel<LANES> {
     fn push_by_deadline(
         &mut self,
         store: &impl TimerStore,
-        node: (NodeId, &Links),
+        node: Named<&Links>,
         deadline: Timestamp,
     ) {
         let bucket = self.geometry.position(self.clock, deadline);
-        let ring = self.buckets.lane_of(bucket, node.0);
+        let ring = self.buckets.lane_of(bucket, node.id);
         self.buckets.push(store, ring, node);
     }
 }

@@ -82,9 +82,9 @@ impl<const LANES: usize> Wheel<LANES> {
         let links = store.links(id);
         links.clear();
         if key >> u32::BITS != NOT_DUE {
-            self.buckets.push(store, self.buckets.backlog(0), (id, links));
+            self.buckets.push(store, self.buckets.backlog(0), id.with(links));
         } else if let Some(deadline) = store.deadline(id) {
-            self.push_by_deadline(store, (id, links), deadline);
+            self.push_by_deadline(store, id.with(links), deadline);
         } else {
             self.len -= 1;
         }

@@ -9,7 +9,7 @@ use crate::engine::{Core, Maintenance, Notice};
 use crate::entry::Entry;
 use crate::eviction::Policy;
 use crate::hash::Hash32;
-use crate::links::NodeId;
+use crate::links::{Named, NodeId};
 use crate::node::{GONE, Meta, state};
 use crate::pool::{RawPool, Timers};
 use crate::primitives::atomic::Ordering::Relaxed;
@@ -77,12 +77,12 @@ impl Subject {
     }
 
     /// The node of the first entry.
-    fn one(&self) -> (NodeId, &Meta) {
+    fn one(&self) -> Named<&Meta> {
         self.node(self.indexed[0])
     }
 
-    fn node(&self, id: NodeId) -> (NodeId, &Meta) {
-        (id, self.core().pool.meta(id))
+    fn node(&self, id: NodeId) -> Named<&Meta> {
+        id.with(self.core().pool.meta(id))
     }
 
     fn timers(&self) -> Timers<'_> {
@@ -91,7 +91,7 @@ impl Subject {
 
     fn schedule(&self, id: NodeId) {
         let timers = self.timers();
-        let node = (id, timers.links(id));
+        let node = id.with(timers.links(id));
         self.state(|state| state.wheel.schedule(&timers, node, timers.deadline(id)));
     }
 
@@ -127,7 +127,7 @@ impl Subject {
     /// Replaces the id `from` by `to` in the index, at the hash of the first entry.
     fn misplace(&self, from: NodeId, to: NodeId) {
         let guard = crate::epoch::pin();
-        let hash = self.one().1.hash();
+        let hash = self.one().node.hash();
         let locked = self.core().index.lock_id(&guard, hash, from);
         let before = locked.expect("the index has the id").replace(to);
         assert_eq!(before, from);
@@ -150,7 +150,7 @@ const DAMAGES: &[Damage] = &[
         );
     }),
     ("a removal that is not announced", "removals are not announced", |s, look| {
-        let (id, meta) = s.node(s.removed);
+        let Named { id, node: meta } = s.node(s.removed);
         let (cause, deadline, at) =
             (RemovalCause::Explicit, meta.deadline(), Timestamp::from_raw(0));
         s.core().notices.announce(s.core(), Notice { id, cause, deadline, at });
@@ -170,7 +170,7 @@ const DAMAGES: &[Damage] = &[
     }),
     ("index: a lock left behind", "is locked", |s, look| {
         let guard = crate::epoch::pin();
-        let (id, meta) = s.one();
+        let Named { id, node: meta } = s.one();
         let locked = s.core().index.lock_id(&guard, meta.hash(), id);
         look();
         drop(locked);
@@ -192,28 +192,28 @@ const DAMAGES: &[Damage] = &[
         s.core().upkeep().published.weight.fetch_add(1, Relaxed);
     }),
     ("node: an entry that the maintenance does not know", "state 0b1111", |s, look| {
-        s.one().1.clear_state(state::LINKED);
+        s.one().node.clear_state(state::LINKED);
         look();
-        s.one().1.set_state(state::LINKED);
+        s.one().node.set_state(state::LINKED);
     }),
     ("node: marked as gone, but still in the index", "is indexed and gone", |s, look| {
-        let deadline = s.one().1.mark_gone();
+        let deadline = s.one().node.mark_gone();
         look();
-        assert!(s.one().1.change_deadline(GONE, deadline));
+        assert!(s.one().node.change_deadline(GONE, deadline));
     }),
     ("node: in the index, but without a count", "is indexed without a count", |s, look| {
-        assert!(s.one().1.release());
+        assert!(s.one().node.release());
         look();
-        s.one().1.retain();
+        s.one().node.retain();
     }),
     ("node: removed, but without a count", "is held by nobody", |s, look| {
-        let (_, meta) = s.node(s.removed);
+        let meta = s.node(s.removed).node;
         assert!(meta.release());
         look();
         meta.retain();
     }),
     ("node: free, but not empty", "is free with life", |s, look| {
-        let (_, meta) = s.node(s.free);
+        let meta = s.node(s.free).node;
         meta.set_state(state::VALUE);
         look();
         meta.clear_state(state::VALUE);
@@ -224,20 +224,21 @@ const DAMAGES: &[Damage] = &[
         s.core().upkeep().published.unreclaimed.fetch_sub(1, Relaxed);
     }),
     ("wheel: a wrong link", "does not point back", |s, look| {
-        let links = &s.one().1.timer;
+        let links = &s.one().node.timer;
         let before = links.prev();
         links.set_prev(s.removed);
         look();
         links.set_prev(before);
     }),
     ("wheel: a missing entry", "29 timed, 30 expected", |s, look| {
-        let (id, meta) = s.one();
+        let Named { id, node: meta } = s.one();
         s.state(|state| assert!(state.wheel.cancel(&s.timers(), &meta.timer)));
         look();
         s.schedule(id);
     }),
     ("wheel: a node that is not in the cache", "31 timed of 30", |s, look| {
-        let (deadline, (id, meta)) = (s.one().1.deadline(), s.node(s.removed));
+        let deadline = s.one().node.deadline();
+        let Named { id, node: meta } = s.node(s.removed);
         assert!(meta.change_deadline(GONE, deadline));
         s.schedule(id);
         look();
@@ -245,7 +246,7 @@ const DAMAGES: &[Damage] = &[
         meta.mark_gone();
     }),
     ("wheel: an entry that is scheduled too late", " ns left", |s, look| {
-        let (_, meta) = s.one();
+        let meta = s.one().node;
         let deadline = meta.deadline();
         let soon = Timestamp::from_raw(1);
         assert!(meta.change_deadline(deadline, soon));
@@ -253,27 +254,27 @@ const DAMAGES: &[Damage] = &[
         assert!(meta.change_deadline(soon, deadline));
     }),
     ("policy: a wrong link", "points back to", |s, look| {
-        let links = &s.one().1.queue;
+        let links = &s.one().node.queue;
         let before = links.prev();
         links.set_prev(s.removed);
         look();
         links.set_prev(before);
     }),
     ("policy: a node with the wrong region", " says ", |s, look| {
-        let (_, meta) = s.one();
+        let meta = s.one().node;
         let region = meta.region();
         meta.set_region(0);
         look();
         meta.set_region(region);
     }),
     ("policy: a missing entry", "30 indexed, 29 counted", |s, look| {
-        let (id, meta) = s.one();
+        let Named { id, node: meta } = s.one();
         s.policy(|policy| policy.remove(s.pool(), meta));
         look();
-        s.policy(|policy| policy.add(s.pool(), (id, meta)));
+        s.policy(|policy| policy.add(s.pool(), id.with(meta)));
     }),
     ("policy: a removed node in the place of an entry", "weight 60, counted 61", |s, look| {
-        let (id, _) = s.one();
+        let id = s.one().id;
         s.policy(|policy| policy.replace(s.pool(), id, s.removed));
         look();
         s.policy(|policy| policy.replace(s.pool(), s.removed, id));
@@ -312,7 +313,7 @@ fn the_audit_notices_a_missing_count_in_a_scheduled_cache() {
         std::thread::yield_now();
     }
     assert_eq!(subject.cache.engine().recount(), Ok(()));
-    let (_, meta) = subject.node(subject.removed);
+    let meta = subject.node(subject.removed).node;
     assert!(meta.release());
     let answer = subject.cache.engine().recount().expect_err("nobody holds the node");
     assert!(answer.contains("is held by nobody"), "{answer}");

@@ -177,7 +177,7 @@ fn an_index_notices_what_does_not_belong_there() {
 fn policy() -> (Policy, Store, [NodeId; 3]) {
     let (mut policy, mut store) = (Policy::new(100, 7), Store::new());
     let ids = [(1, 3), (2, 5), (3, 0)].map(|(key, weight)| store.alloc(key, weight));
-    ids.iter().for_each(|&id| policy.add(&store, (id, store.node(id))));
+    ids.iter().for_each(|&id| policy.add(&store, id.with(store.node(id))));
     policy.validate(&store).unwrap();
     (policy, store, ids)
 }

@@ -57,7 +57,7 @@ fn step(store: &Store, lists: &mut [(List, VecDeque<NodeId>); 2], op: u8, which:
         }
         (_, true) => {
             if let Some(new) = unlinked {
-                list.replace(store, store.links(id), (new, store.links(new)));
+                list.replace(store, store.links(id), new.with(store.links(new)));
                 *model.iter_mut().find(|other| **other == id).unwrap() = new;
             }
         }

@@ -13,7 +13,7 @@ fn sound() -> (Store, Policy) {
     let (mut store, mut policy) = (Store::new(), Policy::with_fixed_window(100, 1, 0.1));
     for key in 0..60 {
         let id = store.alloc(key, u32::from(key < 55));
-        policy.add(&store, (id, store.node(id)));
+        policy.add(&store, id.with(store.node(id)));
         if key % 3 == 0 {
             policy.record_hit(&store, id);
         }

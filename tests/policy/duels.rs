@@ -42,13 +42,13 @@ impl Duels {
         key: u64,
     ) -> (NodeId, Option<NodeId>) {
         let id = store.alloc(key, 1);
-        policy.add(store, (id, store.node(id)));
+        policy.add(store, id.with(store.node(id)));
         let [candidate, resident] = policy.next_contenders();
         let in_window = policy.coldest(store).filter(|&id| store.region(id) == Region::Window);
         let is_duel = in_window.count() as u64 > policy.window_target();
         let heat = |id| policy.frequency(store.hash(id));
         let [c, r] = [candidate, resident].map(|id| id.map(heat));
-        let victim = policy.take_victim(store).map(|it| it.0);
+        let victim = policy.take_victim(store).map(|it| it.id);
         match victim {
             None => (),
             Some(_) if !is_duel => assert_eq!(victim, resident, "the window is not too large"),
@@ -159,14 +159,14 @@ fn what_just_fits_a_region_goes_to_its_front() {
         let (mut store, mut policy) = (Store::new(), Policy::with_fixed_window(100, 1, 0.1));
         for key in 0..100 {
             let id = store.alloc(key, 1);
-            policy.add(&store, (id, store.node(id)));
+            policy.add(&store, id.with(store.node(id)));
         }
         (store, policy)
     };
     for (weight, at_the_end) in [(9, false), (10, false), (11, true)] {
         let (mut store, mut policy) = full();
         let id = store.alloc(1_000, weight);
-        policy.add(&store, (id, store.node(id)));
+        policy.add(&store, id.with(store.node(id)));
         assert_eq!(store.region(id), Region::Window);
         assert_eq!(policy.next_contenders()[0] == Some(id), at_the_end, "{weight} of 10");
     }
@@ -175,7 +175,7 @@ fn what_just_fits_a_region_goes_to_its_front() {
     {
         let (mut store, mut policy) = (Store::new(), Policy::with_fixed_window(100, 1, 0.1));
         let id = store.alloc(1, weight);
-        policy.add(&store, (id, store.node(id)));
+        policy.add(&store, id.with(store.node(id)));
         assert_eq!(store.region(id), Region::Probation, "too heavy for the window");
         policy.record_hit(&store, id);
         assert_eq!(store.region(id), to, "{weight} of 72");
@@ -193,7 +193,7 @@ fn count(store: &Store, policy: &Policy, region: Region) -> usize {
 fn the_protected_region_is_filled_to_its_target() {
     let (mut store, mut policy) = (Store::new(), Policy::with_fixed_window(100, 1, 0.1));
     let ids: Vec<NodeId> = (0..100).map(|key| store.alloc(key, 1)).collect();
-    ids.iter().for_each(|&id| policy.add(&store, (id, store.node(id))));
+    ids.iter().for_each(|&id| policy.add(&store, id.with(store.node(id))));
     for (hits, &id) in (1..).zip(&ids[..90]) {
         policy.record_hit(&store, id);
         assert_eq!(count(&store, &policy, Region::Protected), 72.min(hits));
@@ -212,12 +212,12 @@ fn the_window_gives_up_heavy_ones_too() {
     let (mut store, mut policy) = (Store::new(), Policy::with_fixed_window(1_000, 1, 0.5));
     for key in 0..90 {
         let id = store.alloc(key, 5);
-        policy.add(&store, (id, store.node(id)));
+        policy.add(&store, id.with(store.node(id)));
     }
     assert_eq!(count(&store, &policy, Region::Window), 90);
     policy.set_max_weight(460);
     let id = store.alloc(100, 20);
-    policy.add(&store, (id, store.node(id)));
+    policy.add(&store, id.with(store.node(id)));
     assert_eq!(policy.weight(), 470);
     let [window, probation] = [Region::Window, Region::Probation];
     assert_eq!(count(&store, &policy, probation), MOVES);
@@ -232,11 +232,11 @@ fn who_has_won_its_room_is_on_probation() {
     let (mut store, mut policy) = (Store::new(), Policy::with_fixed_window(100, 1, 0.01));
     for key in 0..100 {
         let id = store.alloc(key, 1);
-        policy.add(&store, (id, store.node(id)));
+        policy.add(&store, id.with(store.node(id)));
     }
     let heavy = |store: &mut Store, policy: &mut Policy, key: u64| {
         let id = store.alloc(key, 20);
-        policy.add(store, (id, store.node(id)));
+        policy.add(store, id.with(store.node(id)));
         (0..3).for_each(|_| policy.record_hit(store, id));
         assert_eq!(store.region(id), Region::Window);
         assert_eq!(policy.next_contenders()[0], Some(id), "too heavy for the window");
@@ -244,7 +244,7 @@ fn who_has_won_its_room_is_on_probation() {
     };
     let first = heavy(&mut store, &mut policy, 1_000);
     for won in 1..=12 {
-        let victim = policy.take_victim(&store).unwrap().0;
+        let victim = policy.take_victim(&store).unwrap().id;
         assert_eq!((store.weight(victim), store.region(first)), (1, Region::Window), "{won} of 20");
     }
     policy.remove(&store, store.node(first));
@@ -254,7 +254,7 @@ fn who_has_won_its_room_is_on_probation() {
     assert_eq!(second, first, "another key gets the id");
     for won in 1..=20 {
         assert_eq!(store.region(second), Region::Window, "{won} of 20");
-        let victim = policy.take_victim(&store).unwrap().0;
+        let victim = policy.take_victim(&store).unwrap().id;
         assert_eq!(store.weight(victim), 1);
     }
     assert_eq!(store.region(second), Region::Probation);
@@ -267,9 +267,9 @@ fn who_has_won_its_room_is_on_probation() {
 fn a_heavy_hit_does_not_flush_the_protected() {
     let (mut store, mut policy) = (Store::new(), Policy::with_fixed_window(100, 1, 0.02));
     let light: Vec<NodeId> = (0..4).map(|key| store.alloc(key, 2)).collect();
-    light.iter().for_each(|&id| policy.add(&store, (id, store.node(id))));
+    light.iter().for_each(|&id| policy.add(&store, id.with(store.node(id))));
     let heavy = store.alloc(100, 85);
-    policy.add(&store, (heavy, store.node(heavy)));
+    policy.add(&store, heavy.with(store.node(heavy)));
     for &id in light[..3].iter().chain([&heavy]) {
         assert_eq!(store.region(id), Region::Probation);
         policy.record_hit(&store, id);
@@ -284,7 +284,7 @@ fn with_room_for_all_the_window_keeps_to_its_target() {
     let (mut store, mut policy) = (Store::new(), Policy::with_fixed_window(100, 1, 0.1));
     for key in 0..30 {
         let id = store.alloc(key, 3);
-        policy.add(&store, (id, store.node(id)));
+        policy.add(&store, id.with(store.node(id)));
         let window: u32 = (policy.coldest(&store))
             .filter(|&id| store.region(id) == Region::Window)
             .map(|id| store.weight(id))
@@ -304,12 +304,12 @@ fn the_window_gives_up_what_needs_no_duel() {
     };
     for key in 0..100 {
         let id = store.alloc(key, 1);
-        policy.add(&store, (id, store.node(id)));
+        policy.add(&store, id.with(store.node(id)));
         assert_eq!(in_window(&store, &policy), 10.min(key as usize + 1), "room for all");
     }
     for key in 100..150 {
         let id = store.alloc(key, 1);
-        policy.add(&store, (id, store.node(id)));
+        policy.add(&store, id.with(store.node(id)));
         assert_eq!(in_window(&store, &policy), key as usize - 89, "nobody without a duel");
     }
     // Room has come: all but what is left of the target may go, a few with each call.

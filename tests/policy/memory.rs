@@ -34,7 +34,7 @@ impl Full {
     fn add(&mut self, key: u64) -> NodeId {
         let id = self.store.alloc(key, 1);
         self.held.insert(id, key);
-        self.policy.add(&self.store, (id, self.store.node(id)));
+        self.policy.add(&self.store, id.with(self.store.node(id)));
         id
     }
 
@@ -50,7 +50,7 @@ impl Full {
         let mut gone = Vec::new();
         for key in newcomers {
             self.add(key);
-            let victim = self.policy.take_victim(&self.store).expect("it is full").0;
+            let victim = self.policy.take_victim(&self.store).expect("it is full").id;
             self.store.free(victim);
             gone.push(self.held.remove(&victim).unwrap());
             assert!(self.policy.take_victim(&self.store).is_none());
@@ -114,8 +114,8 @@ fn two_keys_of_one_hash_are_known() {
     for _ in 0..2 {
         let id = full.store.alloc_hashed(hash(1_000), 1);
         full.held.insert(id, 1_000);
-        full.policy.add(&full.store, (id, full.store.node(id)));
-        let victim = full.policy.take_victim(&full.store).unwrap().0;
+        full.policy.add(&full.store, id.with(full.store.node(id)));
+        let victim = full.policy.take_victim(&full.store).unwrap().id;
         full.held.remove(&victim);
         full.store.free(victim);
     }
@@ -171,7 +171,7 @@ fn who_is_set_aside_or_readmitted_has_not_left() {
     for is_aside in [true, false] {
         let mut full = Full::new(ENTRIES_PER_LINE - 1, 1);
         full.add(1_000);
-        let (victim, _) = full.policy.take_victim(&full.store).unwrap();
+        let victim = full.policy.take_victim(&full.store).unwrap().id;
         let key = full.held[&victim];
         if is_aside {
             full.policy.set_aside(&full.store, victim);

@@ -106,7 +106,7 @@ impl Program {
         match *op {
             Op::Add { key, weight } => {
                 let id = self.create(key, weight);
-                self.policy.add(&self.store, (id, self.store.node(id)));
+                self.policy.add(&self.store, id.with(self.store.node(id)));
             }
             Op::Access { rank } => {
                 if let Some((id, _)) = self.nth(rank) {
@@ -149,7 +149,7 @@ impl Program {
             }
             Op::Readmit => self.readmit(),
             Op::SetAside => {
-                if let Some((id, _)) = self.policy.take_victim(&self.store) {
+                if let Some(id) = self.policy.take_victim(&self.store).map(|it| it.id) {
                     self.policy.set_aside(&self.store, id);
                     assert!(self.is_aside(id));
                 }
@@ -172,7 +172,7 @@ impl Program {
         let before = self.alive[&old].1;
         let new = self.create(key, weight.unwrap_or(before));
         let (region, was_aside) = (self.store.region(old), self.is_aside(old));
-        let nodes = (self.store.node(old), (new, self.store.node(new)));
+        let nodes = (self.store.node(old), new.with(self.store.node(new)));
         let swapped = self.policy.replace_uncounted(&self.store, nodes.0, nodes.1);
         assert_eq!(swapped, self.alive[&new].1 == before && !was_aside);
         if swapped {
@@ -185,7 +185,7 @@ impl Program {
     }
 
     fn readmit(&mut self) {
-        let Some((id, _)) = self.policy.take_victim(&self.store) else { return };
+        let Some(id) = self.policy.take_victim(&self.store).map(|it| it.id) else { return };
         self.policy.readmit(&self.store, id);
         self.check();
         let others = self
@@ -201,7 +201,7 @@ impl Program {
     /// The next victim, taken out of the books.
     fn victim(&mut self) -> Option<NodeId> {
         let over = self.policy.weight() > self.policy.max_weight();
-        let victim = self.policy.take_victim(&self.store).map(|it| it.0);
+        let victim = self.policy.take_victim(&self.store).map(|it| it.id);
         let is_candidate = |(&id, &(_, weight)): (&NodeId, &(u64, u32))| {
             weight > 0 && (Some(id) == victim || !self.is_aside(id))
         };

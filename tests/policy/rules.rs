@@ -11,13 +11,13 @@ const VISITS: usize = 5 * 12;
 
 fn add(store: &mut Store, policy: &mut Policy, key: u64, weight: u32) -> NodeId {
     let id = store.alloc(key, weight);
-    policy.add(store, (id, store.node(id)));
+    policy.add(store, id.with(store.node(id)));
     id
 }
 
 fn evict_all(store: &mut Store, policy: &mut Policy) -> Vec<NodeId> {
     let victims: Vec<NodeId> =
-        std::iter::from_fn(|| policy.take_victim(store).map(|it| it.0)).collect();
+        std::iter::from_fn(|| policy.take_victim(store).map(|it| it.id)).collect();
     victims.iter().for_each(|&id| store.free(id));
     victims
 }
@@ -46,7 +46,7 @@ fn every_call_is_bounded() {
         }
         bounded(&store);
         windows.insert(policy.window_target());
-        if let Some((victim, _)) = policy.take_victim(&store) {
+        if let Some(victim) = policy.take_victim(&store).map(|it| it.id) {
             bounded(&store);
             alive.remove(&keys.remove(&victim).unwrap());
             store.free(victim);
@@ -59,7 +59,7 @@ fn every_call_is_bounded() {
     policy.set_max_weight(10);
     bounded(&store);
     for _ in 0..MAX - 10 {
-        let victim = policy.take_victim(&store).unwrap().0;
+        let victim = policy.take_victim(&store).unwrap().id;
         bounded(&store);
         store.free(victim);
     }
@@ -97,7 +97,7 @@ fn weightless_entries_neither_leave_nor_hinder() {
     for key in 10_000..10_100 {
         add(&mut store, &mut policy, key, 3);
         store.take_visits();
-        if let Some((victim, _)) = policy.take_victim(&store) {
+        if let Some(victim) = policy.take_victim(&store).map(|it| it.id) {
             assert!(store.take_visits() <= VISITS);
             assert_eq!(store.weight(victim), 3);
             store.free(victim);
@@ -354,5 +354,5 @@ fn without_duels_the_orders_are_those_of_the_queues() {
     assert_eq!(policy.coldest(&store).next(), Some(first));
     assert_eq!(policy.hottest(&store).last(), Some(first));
     policy.set_max_weight(50);
-    assert_eq!(policy.take_victim(&store).map(|it| it.0), Some(first));
+    assert_eq!(policy.take_victim(&store).map(|it| it.id), Some(first));
 }

@@ -163,7 +163,7 @@ impl Sim {
         }
         let id = self.store.alloc(key, weight);
         self.put(key, id);
-        self.policy.add(&self.store, (id, self.store.node(id)));
+        self.policy.add(&self.store, id.with(self.store.node(id)));
         self.evict();
         false
     }
@@ -173,7 +173,7 @@ impl Sim {
         let id = self.store.alloc(key, weight);
         match self.ids.get(&key) {
             Some(&old) => self.policy.replace(&self.store, old, id),
-            None => self.policy.add(&self.store, (id, self.store.node(id))),
+            None => self.policy.add(&self.store, id.with(self.store.node(id))),
         }
         self.put(key, id);
     }
@@ -196,7 +196,7 @@ impl Sim {
 
     /// Makes room.
     pub fn evict(&mut self) {
-        while let Some((victim, _)) = self.policy.take_victim(&self.store) {
+        while let Some(victim) = self.policy.take_victim(&self.store).map(|it| it.id) {
             let key = self.keys.remove(&victim).unwrap();
             self.ids.remove(&key);
             self.store.free(victim);

@@ -193,8 +193,8 @@ fn the_policy_takes_nine_bytes_per_entry() {
         let [before, _] = memory();
         let mut policy = Policy::new(entries, 1);
         for &id in &ids {
-            policy.add(&store, (id, store.node(id)));
-            if let Some((victim, _)) = policy.take_victim(&store) {
+            policy.add(&store, id.with(store.node(id)));
+            if let Some(victim) = policy.take_victim(&store).map(|it| it.id) {
                 assert_ne!(victim, id, "it is in the window");
             }
         }

@@ -50,7 +50,7 @@ impl Timers for Wheel {
         let (links, own) = &self.store.0[id as usize];
         own.set(deadline);
         let deadline = (deadline != u64::MAX).then_some(Timestamp::from_raw(deadline));
-        self.wheel.schedule(&self.store, (NodeId::from_raw(id), links), deadline);
+        self.wheel.schedule(&self.store, NodeId::from_raw(id).with(links), deadline);
         id
     }
 

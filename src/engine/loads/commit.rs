@@ -5,6 +5,7 @@ use crate::engine::Engine;
 use crate::engine::flights::{
     Clearance, EnteredFlight, FlightGuard, LoadOutcome, LoadedNode, Obstacle,
 };
+use crate::engine::read::Slot;
 use crate::engine::write::{Answer, Basis, Put, Readings, Terms, fresh};
 use crate::entry::Entry;
 use crate::expiration::Lease;
@@ -76,6 +77,17 @@ impl<K, V, C> OwnedReplaces<K, V, C> {
         (self.accepted, self.kept) = (lent.accepted, lent.kept);
         result
     }
+}
+
+/// The key's entry before a commit, and what the hooks have said.
+struct Judged<'a, K, V> {
+    basis: &'a Basis<K, V>,
+    answer: Option<Answer>,
+    /// The hard deadline of the entry that the hooks were told, if they are asked again where it
+    /// has changed.
+    told: Option<Timestamp>,
+    /// Whether the load was overtaken before this look at the entry, which is the last one then.
+    is_last: bool,
 }
 
 /// Ends a load or a reload, whose waiters share this entry. `ends` is the end of the value's life,
@@ -195,8 +207,8 @@ impl<K: Eq, V> Engine<K, V> {
             }
             let Some((basis, answer)) = &asked else { continue };
             let told = basis.told().filter(|_| answer.is_some() && self.asks_again(rounds));
-            let by = (flight, &*replaces, is_last);
-            match self.try_commit_load(node, terms, (basis, *answer, told), by) {
+            let judged = Judged { basis, answer: *answer, told, is_last };
+            match self.try_commit_load(node, terms, &judged, flight, replaces) {
                 Ok(committed) => return committed,
                 Err(uncommitted) => node = uncommitted,
             }
@@ -212,10 +224,12 @@ impl<K: Eq, V> Engine<K, V> {
         &self,
         node: Local<'p, K, V>,
         terms: Terms,
-        (basis, answer, told): (&Basis<K, V>, Option<Answer>, Option<Timestamp>),
-        (flight, replaces, is_last): (&EnteredFlight, &Replaces<'_, K, V>, bool),
+        judged: &Judged<'_, K, V>,
+        flight: &EnteredFlight,
+        replaces: &Replaces<'_, K, V>,
     ) -> Result<(Entry<K, V>, Timestamp), Local<'p, K, V>> {
         let hash = node.meta().hash();
+        let &Judged { basis, answer, told, is_last } = judged;
         let asked_at = match (answer, basis) {
             (Some(answer), _) => answer.now,
             (None, Basis::Entry { .. }) => self.core.ticker.now(),
@@ -230,9 +244,9 @@ impl<K: Eq, V> Engine<K, V> {
         let guard = crate::epoch::pin();
         let mut exact = false;
         loop {
-            let (found, old) = self.search_either(&guard, node.hashed(), exact);
+            let Slot { found, node: old } = self.search_either(&guard, node.hashed(), exact);
             exact = true;
-            let Ok(living) = self.living_for((asked_at, basis), old) else { continue };
+            let Ok(living) = self.living_for(asked_at, basis, old) else { continue };
             let mut put = self.prepare_any(&node, old, terms, answer);
             if !basis.is_still(living) {
                 if is_last && matches!(basis, Basis::Entry { .. }) {

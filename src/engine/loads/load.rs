@@ -3,7 +3,7 @@
 use super::commit::{Condition, Replaces, land_entry};
 use crate::engine::Engine;
 use crate::engine::flights::{
-    EnteredFlight, Flight, FlightGuard, FlightKind, LoadOutcome, LoadedNode, OnLoad,
+    EnteredFlight, Flight, FlightGuard, FlightKind, LoadOutcome, LoadedNode, NewFlight, OnLoad,
 };
 use crate::engine::maintenance::Core;
 use crate::engine::reentrancy::FlightToken;
@@ -192,8 +192,9 @@ impl<K: Eq, V> Engine<K, V> {
         loop {
             match self.flight_of(key) {
                 (seen, None) => {
-                    let kind = (FlightKind::Load, call);
-                    if let Some(flight) = self.core.register(kind, draft.share(), seen) {
+                    let (kind, key_node) = (FlightKind::Load, draft.share());
+                    let flight = NewFlight { kind, call, key_node };
+                    if let Some(flight) = self.core.register(flight, seen) {
                         return Ok(Begun::Leading(flight, None));
                     }
                 }

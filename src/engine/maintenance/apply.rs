@@ -9,7 +9,7 @@ use super::pass::{MAX_DRAINED, Pass};
 use crate::buffer::read::ReadBuffer;
 use crate::buffer::write::{DrainLimits, Drained};
 use crate::engine::event::Event;
-use crate::links::NodeId;
+use crate::links::{Named, NodeId};
 use crate::node::{GONE, Meta, NO_PERIOD, ended_at, state};
 use crate::pool::RefreshMark;
 use crate::primitives::seeded;
@@ -149,13 +149,13 @@ impl Pass<'_> {
         }
         meta.set_state(state::ADDED | state::LINKED);
         if let Some(policy) = &mut self.state.policy {
-            policy.add(&*self.core.pool, (id, meta));
+            policy.add(&*self.core.pool, id.with(meta));
         } else {
             self.state.unbounded.count += 1;
             self.state.unbounded.weight += u64::from(meta.weight());
         }
         let timers = self.timers();
-        self.state.wheel.insert(&timers, (id, &meta.timer), timers.show(ended_at(deadline)));
+        self.state.wheel.insert(&timers, id.with(&meta.timer), timers.show(ended_at(deadline)));
         self.sweep_if_old(id, meta);
     }
 
@@ -178,7 +178,7 @@ impl Pass<'_> {
             self.state.unbounded.weight -= u64::from(before.weight());
         }
         if pool.refresh(old).is_some_and(RefreshMark::was_reloaded) {
-            self.replace_reloaded((new, meta), (old, before));
+            self.replace_reloaded(new.with(meta), old.with(before));
         } else if let Some(policy) = &mut self.state.policy {
             // An update counts as a use at most once per period, as a read does. But it always
             // counts if the weights differ or the policy does not have the old node.
@@ -187,7 +187,7 @@ impl Pass<'_> {
             let recorded = (period == NO_PERIOD || before.record_period() == period)
                 && !policy.counts_every_update();
             meta.set_record_period(period);
-            if !recorded || !policy.replace_uncounted(pool, before, (new, meta)) {
+            if !recorded || !policy.replace_uncounted(pool, before, new.with(meta)) {
                 let reads = &mut self.state.reads_in_period;
                 *reads = reads.saturating_add(1);
                 policy.replace(pool, old, new);
@@ -197,7 +197,7 @@ impl Pass<'_> {
         // before the node was linked.
         let in_place = later && !meta.was_shortened();
         let timers = self.timers();
-        if !(in_place && self.state.wheel.replace(&timers, &before.timer, (new, &meta.timer))) {
+        if !(in_place && self.state.wheel.replace(&timers, &before.timer, new.with(&meta.timer))) {
             self.state.wheel.cancel(&timers, &before.timer);
             self.schedule(new, meta);
         }
@@ -208,7 +208,11 @@ impl Pass<'_> {
     /// Puts a node that a reload has made into the policy's list, in the place of the node that it
     /// replaced. A reload is no use of the entry, so it does not count as a hit.
     #[cold]
-    fn replace_reloaded(&mut self, (new, meta): (NodeId, &Meta), (old, before): (NodeId, &Meta)) {
+    fn replace_reloaded(
+        &mut self,
+        Named { id: new, node: meta }: Named<&Meta>,
+        Named { id: old, node: before }: Named<&Meta>,
+    ) {
         let Some(policy) = &mut self.state.policy else { return };
         let pool = &*self.core.pool;
         meta.set_record_period(before.record_period());
@@ -267,7 +271,7 @@ impl Pass<'_> {
         if meta.state() & state::LINKED != 0 && deadline != GONE {
             let timers = self.timers();
             let deadline = timers.show(ended_at(deadline));
-            self.state.wheel.schedule(&timers, (id, &meta.timer), deadline);
+            self.state.wheel.schedule(&timers, id.with(&meta.timer), deadline);
         }
     }
 }

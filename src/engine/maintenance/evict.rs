@@ -14,7 +14,7 @@ use super::pass::{MAX_DRAINED, Pass};
 use super::unlink::Why;
 use crate::engine::flights::Kept;
 use crate::eviction::Policy;
-use crate::links::NodeId;
+use crate::links::{Named, NodeId};
 use crate::node::GONE;
 use crate::primitives::seeded;
 
@@ -98,7 +98,9 @@ impl Pass<'_> {
                 let none_stays = progress || postponed.is_empty();
                 break if none_stays { Stuck::Not } else { cause(busy) };
             }
-            let Some((id, meta)) = policy.take_victim(&*core.pool) else { break cause(busy) };
+            let Some(Named { id, node: meta }) = policy.take_victim(&*core.pool) else {
+                break cause(busy);
+            };
             attempts -= 1;
             #[cfg(test)]
             (self.state.victims_named += 1);
@@ -107,14 +109,14 @@ impl Pass<'_> {
             }
             let unlinked = match meta.deadline() {
                 GONE => Ok(()),
-                _ => self.unlink((id, meta), Why::Full),
+                _ => self.unlink(id.with(meta), Why::Full),
             };
             let Err(kept) = unlinked else {
                 (progress, *units) = (true, *units - 1);
                 continue;
             };
             progress |= kept == Kept::ByComputation;
-            self.keep((id, kept), postponed);
+            self.keep(id, kept, postponed);
             let is_busy = kept == Kept::ForNow || seeded("victims-in-use-stay-candidates");
             busy += u32::from(is_busy);
             if busy == MAX_BUSY {
@@ -128,7 +130,7 @@ impl Pass<'_> {
 
     /// Keeps a victim that has to stay.
     #[cold]
-    fn keep(&mut self, (id, kept): (NodeId, Kept), postponed: &mut Vec<NodeId>) {
+    fn keep(&mut self, id: NodeId, kept: Kept, postponed: &mut Vec<NodeId>) {
         let Some(policy) = &mut self.state.policy else { return };
         if seeded("victims-in-use-stay-candidates") {
             return policy.readmit(&*self.core.pool, id);

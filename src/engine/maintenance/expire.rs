@@ -71,7 +71,7 @@ impl Pass<'_> {
         let meta = self.core.pool.meta(id);
         let mut judged = meta.deadline();
         while judged != GONE && judged <= self.now {
-            if self.unlink((id, meta), Why::Expired(judged)).is_ok() {
+            if self.unlink(id.with(meta), Why::Expired(judged)).is_ok() {
                 return;
             }
             let before = std::mem::replace(&mut judged, meta.deadline());

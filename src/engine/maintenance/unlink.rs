@@ -6,7 +6,7 @@ use crate::engine::delivery::Notice;
 use crate::engine::flights::Kept;
 use crate::hash::Hash32;
 use crate::index::{BucketBusy, Locked};
-use crate::links::NodeId;
+use crate::links::{Named, NodeId};
 use crate::node::{GONE, Meta};
 use crate::primitives::{Patience, seeded};
 use crate::removal::RemovalCause;
@@ -28,16 +28,16 @@ impl<'a> Pass<'a> {
     /// # Errors
     /// If the node has to stay in the index: its deadline has changed, a computation works on its
     /// key, or another thread holds its bucket.
-    pub fn unlink(&mut self, (id, meta): (NodeId, &Meta), why: Why) -> Result<(), Kept> {
+    pub fn unlink(&mut self, Named { id, node: meta }: Named<&Meta>, why: Why) -> Result<(), Kept> {
         let hash = meta.hash();
         if !self.core.flights.is_idle(hash) && !seeded("maintenance-ignores-computations") {
-            return self.unlink_permitted((id, meta), why);
+            return self.unlink_permitted(id.with(meta), why);
         }
         // The locked bucket stays in registers, unless one look is not enough.
         if let Some(locked) = self.lock_home(hash, id) {
-            return self.unlink_if_idle(locked, (id, meta), why);
+            return self.unlink_if_idle(locked, id.with(meta), why);
         }
-        self.unlink_slow((id, meta), why)
+        self.unlink_slow(id.with(meta), why)
     }
 
     /// Locks the bucket of a node, if one look at its home bucket is enough.
@@ -51,9 +51,13 @@ impl<'a> Pass<'a> {
     /// [`unlink`](Self::unlink) where one look at the home bucket was not enough.
     #[cold]
     #[inline(never)]
-    fn unlink_slow(&mut self, (id, meta): (NodeId, &Meta), why: Why) -> Result<(), Kept> {
+    fn unlink_slow(
+        &mut self,
+        Named { id, node: meta }: Named<&Meta>,
+        why: Why,
+    ) -> Result<(), Kept> {
         match self.lock_id(meta.hash(), id)? {
-            Some(locked) => self.unlink_if_idle(locked, (id, meta), why),
+            Some(locked) => self.unlink_if_idle(locked, id.with(meta), why),
             // A writer has removed the node before. Its event is on the way.
             None => Ok(()),
         }
@@ -65,28 +69,32 @@ impl<'a> Pass<'a> {
     fn unlink_if_idle(
         &mut self,
         locked: Locked<'_>,
-        (id, meta): (NodeId, &Meta),
+        Named { id, node: meta }: Named<&Meta>,
         why: Why,
     ) -> Result<(), Kept> {
         let is_idle = self.core.flights.is_idle(meta.hash());
         if is_idle || seeded("maintenance-ignores-computations") {
-            return self.unlink_locked(locked, (id, meta), why);
+            return self.unlink_locked(locked, id.with(meta), why);
         }
         drop(locked);
-        self.unlink_permitted((id, meta), why)
+        self.unlink_permitted(id.with(meta), why)
     }
 
     /// [`unlink`](Self::unlink) where a load or computation may be in the way.
     #[cold]
     #[inline(never)]
-    fn unlink_permitted(&mut self, (id, meta): (NodeId, &Meta), why: Why) -> Result<(), Kept> {
+    fn unlink_permitted(
+        &mut self,
+        Named { id, node: meta }: Named<&Meta>,
+        why: Why,
+    ) -> Result<(), Kept> {
         let hash = meta.hash();
         let victim = matches!(why, Why::Full).then_some(id);
         // Must outlive the bucket's lock.
         let _permit =
             self.core.flights.permit_without_computation(hash, self.budget.patience, victim)?;
         match self.lock_id(hash, id)? {
-            Some(locked) => self.unlink_locked(locked, (id, meta), why),
+            Some(locked) => self.unlink_locked(locked, id.with(meta), why),
             None => Ok(()),
         }
     }
@@ -119,7 +127,7 @@ impl<'a> Pass<'a> {
         if let Some(locked) = self.lock_id(meta.hash(), id)?
             && (self.core.hot.is_cleared(meta) || seeded("sweep-judges-before-the-lock"))
         {
-            let _removed = self.unlink_locked(locked, (id, meta), Why::Cleared);
+            let _removed = self.unlink_locked(locked, id.with(meta), Why::Cleared);
         }
         Ok(())
     }
@@ -128,7 +136,7 @@ impl<'a> Pass<'a> {
     fn unlink_locked(
         &mut self,
         mut locked: Locked<'_>,
-        (id, meta): (NodeId, &Meta),
+        Named { id, node: meta }: Named<&Meta>,
         why: Why,
     ) -> Result<(), Kept> {
         let core = self.core;

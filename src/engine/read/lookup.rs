@@ -9,7 +9,7 @@ use crate::entry::{Entry, Origin};
 use crate::epoch::Guard;
 use crate::hash::{Hash32, Hashed};
 use crate::index::{Found, HomeLookup, Probe};
-use crate::links::NodeId;
+use crate::links::{Named, NodeId};
 use crate::node::{GONE, Meta};
 use crate::pool::{Handle, NodeAddress, RawHandle};
 use crate::primitives::seeded;
@@ -22,6 +22,12 @@ pub struct NodeRef<'g, K, V> {
     id: NodeId,
     /// Its deadline when it was found. Later changes by other threads do not count.
     seen: Timestamp,
+}
+
+/// A key's slot in the index, for a write, and its node there, living or not.
+pub struct Slot<'g, K, V> {
+    pub found: Search<'g>,
+    pub node: Option<NodeRef<'g, K, V>>,
 }
 
 impl<K, V> Clone for NodeRef<'_, K, V> {
@@ -174,13 +180,13 @@ impl<K, V> Engine<K, V> {
         &'g self,
         guard: &'g Guard,
         key: Hashed<&Q>,
-    ) -> (Search<'g>, Option<NodeRef<'g, K, V>>) {
+    ) -> Slot<'g, K, V> {
         let found = self
             .core
             .index
             .search_exact(guard, key.hash, &*self.core.pool, |id| self.node_of(id, key).is_some());
         let node = found.id().map(|id| self.node_at(id));
-        (Search::Exact(found), node)
+        Slot { found: Search::Exact(found), node }
     }
 
     /// The first search for a write: of the home bucket, or of all of the chain where that is not
@@ -192,16 +198,16 @@ impl<K, V> Engine<K, V> {
         &'g self,
         guard: &'g Guard,
         key: Hashed<&Q>,
-    ) -> (Search<'g>, Option<NodeRef<'g, K, V>>) {
+    ) -> Slot<'g, K, V> {
         if let Some((found, node)) = self.search_home(guard, key) {
-            return (Search::Versioned(found), node);
+            return Slot { found: Search::Versioned(found), node };
         }
         let mut hit = None;
         let found = self.core.index.search(guard, key.hash, |id| {
             hit = self.node_of(id, key);
             hit.is_some()
         });
-        (Search::Versioned(found), hit)
+        Slot { found: Search::Versioned(found), node: hit }
     }
 
     /// A [`search`](Self::search), or for another attempt a [`search_exact`](Self::search_exact).
@@ -211,7 +217,7 @@ impl<K, V> Engine<K, V> {
         guard: &'g Guard,
         key: Hashed<&Q>,
         exact: bool,
-    ) -> (Search<'g>, Option<NodeRef<'g, K, V>>) {
+    ) -> Slot<'g, K, V> {
         if exact { self.search_exact(guard, key) } else { self.search(guard, key) }
     }
 
@@ -257,7 +263,7 @@ impl<K, V> Engine<K, V> {
     /// replaced before the clearing.
     #[inline]
     pub fn confirm_miss(&self, node: NodeRef<'_, K, V>) -> bool {
-        self.core.confirm_miss((node.id, node.meta()), node.seen)
+        self.core.confirm_miss(node.id.with(node.meta()), node.seen)
     }
 
     /// Whether a node that the caller holds, with this deadline, is in the cache and alive.
@@ -271,21 +277,21 @@ impl<K, V> Engine<K, V> {
 impl Core {
     /// [`Engine::confirm_miss`] for a node with this deadline.
     #[cold]
-    fn confirm_miss(&self, (id, meta): (NodeId, &Meta), seen: Timestamp) -> bool {
+    fn confirm_miss(&self, Named { id, node: meta }: Named<&Meta>, seen: Timestamp) -> bool {
         if seeded("judged-again") {
             return true;
         }
         if self.hot.is_cleared(meta) {
             return meta.deadline() == seen;
         }
-        meta.claim(seen) && self.is_indexed((id, meta))
+        meta.claim(seen) && self.is_indexed(id.with(meta))
     }
 
     /// Whether the index has a node whose expiry this thread has claimed. A writer that replaces an
     /// entry stores the new id before it marks the old node. So a node that was replaced in time
     /// may not bear the mark yet.
     #[cold]
-    pub fn is_indexed(&self, (id, meta): (NodeId, &Meta)) -> bool {
+    pub fn is_indexed(&self, Named { id, node: meta }: Named<&Meta>) -> bool {
         let is_there = |other| if other == id { Probe::Hit } else { Probe::Other };
         self.index.find(&crate::epoch::pin(), meta.hash(), is_there).is_some()
     }

@@ -5,4 +5,4 @@ mod fast;
 mod lookup;
 mod slow;
 
-pub use lookup::NodeRef;
+pub use lookup::{NodeRef, Slot};

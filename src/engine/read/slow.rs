@@ -126,7 +126,7 @@ impl<K, V> Engine<K, V> {
                     // Another thread has prolonged the life in time.
                     continue;
                 }
-                let is_indexed = self.core.is_indexed((node.id(), node.meta()));
+                let is_indexed = self.core.is_indexed(node.id().with(node.meta()));
                 return is_indexed.then_some(None);
             }
             let hard_deadline = hard_word.map_or(deadline, HardDeadline::load);

@@ -2,7 +2,9 @@
 
 use crate::clock::Timestamp;
 use crate::engine::Engine;
-use crate::engine::flights::{EnteredFlight, FlightGuard, FlightKind, LoadOutcome, OnLoad};
+use crate::engine::flights::{
+    EnteredFlight, FlightGuard, FlightKind, LoadOutcome, NewFlight, OnLoad,
+};
 use crate::engine::loads::{LoadTimer, Replaces, land_entry};
 use crate::engine::reloads::{Ended, Reloading};
 use crate::entry::{Entry, Origin};
@@ -46,7 +48,7 @@ impl<K: Eq + Clone, V> Engine<K, V> {
             };
             timer.stop(&answer);
             reloading.give_place_back();
-            self.land_reload((node, reloading.read_at), answer, flight)
+            self.land_reload(node, reloading.read_at, answer, flight)
         });
         let made = self.end_reload(reloading, ended);
         self.maintain_after_write();
@@ -104,8 +106,9 @@ impl<K: Eq + Clone, V> Engine<K, V> {
                     }
                 }
                 (seen, None) => {
-                    let (kind, share) = ((FlightKind::Reload, None), node.raw().clone());
-                    if let Some(flight) = self.core.register(kind, share, seen) {
+                    let (kind, key_node) = (FlightKind::Reload, node.raw().clone());
+                    let flight = NewFlight { kind, call: None, key_node };
+                    if let Some(flight) = self.core.register(flight, seen) {
                         return Some(flight);
                     }
                 }
@@ -117,7 +120,8 @@ impl<K: Eq + Clone, V> Engine<K, V> {
     /// flight.
     pub fn land_reload(
         &self,
-        (node, read_at): (&Handle<K, V>, Option<Timestamp>),
+        node: &Handle<K, V>,
+        read_at: Option<Timestamp>,
         answer: Answer<V>,
         flight: FlightGuard,
     ) -> ReloadEnd<K, V> {

@@ -2,6 +2,7 @@
 
 use crate::engine::Engine;
 use crate::engine::flights::{Clearance, FlightKind};
+use crate::engine::read::Slot;
 use crate::engine::step::{Step, block_on};
 use crate::hash::Hashed;
 use crate::primitives::seeded;
@@ -26,7 +27,7 @@ impl<K, V> Engine<K, V> {
                 key,
                 &mut clearance,
                 || self.clearance_beside_computations(key),
-                |(found, node), clearance| {
+                |Slot { found, node }, clearance| {
                     let coarse = self.core.ticker.coarse();
                     let is_there = node.is_some_and(|node| self.is_live_at(node, coarse));
                     self.core.commit_stale(found, key.hash, clearance)?;

@@ -124,7 +124,7 @@ where
             match begun {
                 Ok(Begun::Ended(loaded)) => return Some(loaded),
                 Ok(Begun::Leading(flight, _)) => {
-                    let begins = pin!(self.begin_load_task((flight, draft, None), loader));
+                    let begins = pin!(self.begin_load_task(flight, draft, None, loader));
                     let made = until(begins, brought).await;
                     return made.map_or_else(|entry| Some(Ok(entry)), Option::flatten);
                 }
@@ -155,13 +155,15 @@ where
         let begun = self.begin_load::<Arc<E>>(None, &draft, &mut None, &mut Replaces::none());
         let begun = begun.map(|begun| self.look_again(begun, &draft, &mut Replaces::none()));
         let Ok(Begun::Leading(flight, _)) = begun else { return false };
-        drop(self.begin_load_task((flight, draft, Some(place)), loader));
+        drop(self.begin_load_task(flight, draft, Some(place), loader));
         true
     }
 
     fn begin_load_task<E: Send + Sync + 'static>(
         &self,
-        (flight, draft, place): (FlightGuard, OwnedDraft<K, V>, Option<Place>),
+        flight: FlightGuard,
+        draft: OwnedDraft<K, V>,
+        place: Option<Place>,
         loader: &Arc<dyn AnyAsyncLoader<K, V, E>>,
     ) -> impl Future<Output = Option<Made<K, V, E>>> + use<K, V, S, E> {
         // A task that waits must not keep the cache: the executor may be the cache's own.

@@ -62,8 +62,8 @@ impl<K: Eq + Clone, V> Engine<K, V> {
                 let answer = exchange.ask(flight.token(), ()).await;
                 timer.stop(&answer);
                 reloading.give_place_back();
-                let of = (&node, reloading.read_at);
-                as_task(|| catch_user_panic(|| self.land_reload(of, answer, flight)))
+                let read_at = reloading.read_at;
+                as_task(|| catch_user_panic(|| self.land_reload(&node, read_at, answer, flight)))
             }
         };
         let made = self.end_reload(reloading, ended);

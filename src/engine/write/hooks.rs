@@ -15,7 +15,6 @@ use crate::pool::{Handle, HardDeadline, Local, RawHandle};
 use crate::primitives::atomic::Ordering;
 use crate::primitives::seeded;
 use equivalent::Equivalent;
-use std::time::Instant;
 
 /// The weight of a value, and how the write says when it ends.
 #[derive(Clone, Copy)]
@@ -186,10 +185,10 @@ impl<K, V> Engine<K, V> {
         now: Timestamp,
     ) -> HookLifetime {
         let Some(expiry) = &self.hooks.expiry else { return HookLifetime::Same(NEVER) };
-        let instant = self.core.ticker.instant_of(now);
         if let Some(&Basis::Entry { ends, .. }) = basis {
-            return self.ask_about_update(&**expiry, node, (instant, now), ends);
+            return self.ask_about_update(&**expiry, node, now, ends);
         }
+        let instant = self.core.ticker.instant_of(now);
         // The mark covers the hook alone: the clock may use the cache as it likes.
         let _mark = self.core.mark_callback(node.meta(), node.id());
         HookLifetime::For(lifetime(expiry.expire_after_create(node.key(), node.value(), instant)))
@@ -200,9 +199,10 @@ impl<K, V> Engine<K, V> {
         &self,
         expiry: &dyn Expiry<K, V>,
         node: &Local<'_, K, V>,
-        (instant, now): (Instant, Timestamp),
+        now: Timestamp,
         hard_deadline: Timestamp,
     ) -> HookLifetime {
+        let instant = self.core.ticker.instant_of(now);
         let _mark = self.core.mark_callback(node.meta(), node.id());
         let current = remaining(hard_deadline, now);
         let ask = || expiry.expire_after_update(node.key(), node.value(), instant, current);

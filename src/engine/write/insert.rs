@@ -4,9 +4,8 @@ use super::commit::{CommitOutcome, Put};
 use super::hooks::{Answered, Basis, Readings, Terms};
 use crate::clock::Timestamp;
 use crate::engine::Engine;
-use crate::engine::base::Search;
 use crate::engine::flights::{Clearance, Obstacle, OnLoad};
-use crate::engine::read::NodeRef;
+use crate::engine::read::{NodeRef, Slot};
 use crate::engine::step::{Step, block_on, is_owned};
 use crate::epoch::Guard;
 use crate::expiration::{Lease, Lifetime};
@@ -34,6 +33,14 @@ pub struct Insert<K, V> {
 }
 
 const _: () = is_owned::<Insert<String, String>>();
+
+impl<K, V> InsertState<K, V> {
+    /// Of an insert that this obstacle has sent to the slow path.
+    fn new(terms: Terms, asked: Option<Answered<K, V>>, obstacle: Obstacle) -> Self {
+        let answered = asked.unwrap_or(Answered::NOBODY);
+        Self { terms, answered, obstacle, clearance: Clearance::Idle }
+    }
+}
 
 impl<K: Eq, V> Engine<K, V> {
     pub fn insert(&self, key: Hashed<K>, value: V, lifetime: Lifetime) {
@@ -114,7 +121,8 @@ impl<K: Eq, V> Engine<K, V> {
     fn insert_refreshing(&self, node: Local<'_, K, V>, lease: Lease) -> Waiting<K, V> {
         let terms = self.terms(&node, lease);
         let answered = self.ask_if_needed(&node, lease.lifetime, Readings::CoarseFirst);
-        self.insert_slow(crate::epoch::pin(), node, (terms, answered), Obstacle::Changed)
+        let attempt = InsertState::new(terms, Some(answered), Obstacle::Changed);
+        self.insert_slow(crate::epoch::pin(), node, attempt)
     }
 
     /// The last steps of an insert. `asked` is what the hooks have answered, if they were asked.
@@ -129,8 +137,8 @@ impl<K: Eq, V> Engine<K, V> {
         let found = self.search_home(&guard, node.hashed());
         let is_plain = |old| asked.as_ref().is_none_or(|it| self.is_plainly_about(it, old));
         let Some((found, old)) = found.filter(|(_, old)| is_plain(*old)) else {
-            let answered = asked.unwrap_or(Answered::NOBODY);
-            return self.insert_slow(guard, node, (terms, answered), Obstacle::Changed);
+            let attempt = InsertState::new(terms, asked, Obstacle::Changed);
+            return self.insert_slow(guard, node, attempt);
         };
         let told = asked.as_ref().and_then(|it| it.basis.as_ref()).and_then(Basis::told);
         let answer = asked.as_ref().and_then(|it| it.answer);
@@ -144,8 +152,7 @@ impl<K: Eq, V> Engine<K, V> {
                 None
             }
             Err(obstacle) => {
-                let answered = asked.unwrap_or(Answered::NOBODY);
-                self.insert_slow(guard, node, (terms, answered), obstacle)
+                self.insert_slow(guard, node, InsertState::new(terms, asked, obstacle))
             }
         }
     }
@@ -175,11 +182,8 @@ impl<K: Eq, V> Engine<K, V> {
         &self,
         guard: Guard,
         node: Local<'_, K, V>,
-        (terms, answered): (Terms, Answered<K, V>),
-        obstacle: Obstacle,
+        mut attempt: InsertState<K, V>,
     ) -> Waiting<K, V> {
-        let clearance = Clearance::Idle;
-        let mut attempt = InsertState { terms, answered, obstacle, clearance };
         if let Err(node) = self.try_insert(guard, node, &mut attempt) {
             let insert = Insert { node: node.handle(), attempt };
             drop(node);
@@ -260,13 +264,13 @@ impl<K: Eq, V> Engine<K, V> {
 
     fn commit_insert<'g>(
         &self,
-        (found, old): (Search<'g>, Option<NodeRef<'g, K, V>>),
+        Slot { found, node: old }: Slot<'g, K, V>,
         node: &Local<'_, K, V>,
         attempt: &InsertState<K, V>,
     ) -> Result<(CommitOutcome, Timestamp), Obstacle> {
         let Answered { answer, basis } = &attempt.answered;
         if let (Some(answer), Some(basis)) = (answer, basis)
-            && !basis.is_still(self.living_for((answer.now, basis), old)?)
+            && !basis.is_still(self.living_for(answer.now, basis, old)?)
         {
             return Err(Obstacle::EntryChanged);
         }

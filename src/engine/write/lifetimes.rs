@@ -3,10 +3,9 @@
 use super::commit::NewHardDeadline;
 use crate::clock::{NEVER, Timestamp};
 use crate::engine::Engine;
-use crate::engine::base::Search;
 use crate::engine::conflict::Attempt;
 use crate::engine::flights::{Clearance, FlightKind};
-use crate::engine::read::NodeRef;
+use crate::engine::read::Slot;
 use crate::engine::step::{Step, block_on};
 use crate::expiration::Expiration;
 use crate::hash::{Hash32, Hashed};
@@ -92,7 +91,7 @@ impl<K, V> Engine<K, V> {
 impl<K, V> Engine<K, V> {
     fn try_set_hard_deadline<'g>(
         &self,
-        (found, node): (Search<'g>, Option<NodeRef<'g, K, V>>),
+        Slot { found, node }: Slot<'g, K, V>,
         hash: Hash32,
         hard_deadline: impl Fn(Timestamp) -> Timestamp,
         clearance: Clearance<'_>,

@@ -6,7 +6,7 @@ use crate::clock::{NEVER, Timestamp};
 use crate::engine::Engine;
 use crate::engine::flights::{Clearance, Obstacle};
 use crate::engine::maintenance::Write;
-use crate::engine::read::NodeRef;
+use crate::engine::read::{NodeRef, Slot};
 use crate::entry::{Entry, Origin};
 use crate::expiration::{HookLifetime, Lifetime};
 use crate::hash::Hash32;
@@ -91,7 +91,8 @@ impl<K, V> Engine<K, V> {
     /// [`Obstacle::Changed`] if the entry was prolonged just when it was found expired.
     pub fn living_for<'g>(
         &self,
-        (asked_at, basis): (Timestamp, &Basis<K, V>),
+        asked_at: Timestamp,
+        basis: &Basis<K, V>,
         old: Option<NodeRef<'g, K, V>>,
     ) -> Result<Option<NodeRef<'g, K, V>>, Obstacle> {
         let Some(old) = old else { return Ok(None) };
@@ -169,7 +170,7 @@ impl<K: Eq, V> Engine<K, V> {
             self.ask_if_needed(&node, terms.lifetime, readings);
         let guard = crate::epoch::pin();
         loop {
-            let (found, old) = self.search_exact(&guard, node.hashed());
+            let Slot { found, node: old } = self.search_exact(&guard, node.hashed());
             let put = Put { basis, ..self.prepare_any(&node, old, terms, answer) };
             if let Ok(done) = self.core.commit_put(found, &put, Clearance::Exclusive) {
                 drop(guard);

@@ -1,12 +1,11 @@
 //! Removals of single keys.
 
 use crate::engine::Engine;
-use crate::engine::base::Search;
 use crate::engine::conflict::Attempt;
 use crate::engine::event::Event;
 use crate::engine::flights::{Clearance, Obstacle, OnLoad};
 use crate::engine::maintenance::Write;
-use crate::engine::read::NodeRef;
+use crate::engine::read::Slot;
 use crate::engine::step::{Step, block_on, is_owned};
 use crate::entry::{Entry, Origin};
 use crate::hash::{Hash32, Hashed};
@@ -125,7 +124,7 @@ impl<K: Eq, V> Engine<K, V> {
     pub fn remove_owned(&self, key: Hashed<&K>) -> bool {
         let guard = crate::epoch::pin();
         loop {
-            let (found, _) = self.search_exact(&guard, key);
+            let Slot { found, .. } = self.search_exact(&guard, key);
             let now = self.core.ticker.now();
             let cause = RemovalCause::Explicit;
             match self.core.commit_remove(found, key.hash, now, cause, Clearance::Exclusive) {
@@ -143,7 +142,7 @@ impl<K: Eq, V> Engine<K, V> {
 
     fn try_remove<'g>(
         &self,
-        (found, node): (Search<'g>, Option<NodeRef<'g, K, V>>),
+        Slot { found, node }: Slot<'g, K, V>,
         hash: Hash32,
         removal: &Removal<K, V>,
         clearance: Clearance<'_>,

@@ -168,7 +168,7 @@ impl Wheel {
 
     pub fn schedule(&mut self, timers: &Timers, id: u32) {
         let id = NodeId::from_raw(id);
-        with!(self, wheel => wheel.schedule(timers, (id, timers.links(id)), timers.deadline(id)));
+        with!(self, wheel => wheel.schedule(timers, id.with(timers.links(id)), timers.deadline(id)));
     }
 
     pub fn cancel(&mut self, timers: &Timers, id: u32) -> bool {
@@ -177,7 +177,7 @@ impl Wheel {
 
     pub fn replace(&mut self, timers: &Timers, old: u32, new: u32) -> bool {
         let [old, new] = [old, new].map(NodeId::from_raw);
-        with!(self, wheel => wheel.replace(timers, timers.links(old), (new, timers.links(new))))
+        with!(self, wheel => wheel.replace(timers, timers.links(old), new.with(timers.links(new))))
     }
 
     pub fn advance(&mut self, timers: &Timers, now: u64) -> usize {

@@ -215,7 +215,7 @@ impl Simulation {
         }
         for (id, old) in std::mem::take(&mut self.writes) {
             if old == NodeId::NONE {
-                self.policy.add(&self.store, (id, self.store.node(id)));
+                self.policy.add(&self.store, id.with(self.store.node(id)));
             } else {
                 self.policy.replace(&self.store, old, id);
                 self.discard(old);
@@ -224,7 +224,7 @@ impl Simulation {
         for id in late {
             self.policy.record_hit(&self.store, id);
         }
-        while let Some((id, _)) = self.policy.take_victim(&self.store) {
+        while let Some(id) = self.policy.take_victim(&self.store).map(|it| it.id) {
             self.remove(id);
             self.evicted += 1;
         }
