@@ -173,8 +173,14 @@ mod own {
 
     /// Pins the thread: everything that is in the index from now on stays allocated as long as the
     /// guard lives.
-    #[inline]
+    #[inline(never)]
     pub fn pin() -> Guard {
+        pin_inline()
+    }
+
+    /// [`pin`] for reads and inserts, into which it is compiled.
+    #[inline(always)]
+    pub fn pin_inline() -> Guard {
         delay_point();
         HANDLE.try_with(|handle| handle.0.pin()).unwrap_or_else(|_| pin_without_locals())
     }
@@ -197,7 +203,7 @@ mod own {
 mod own {
     use crate::primitives::Arc;
     use crate::primitives::atomic::AtomicU64;
-    pub use crossbeam_epoch::{default_collector as collector, is_pinned, pin};
+    pub use crossbeam_epoch::{default_collector as collector, is_pinned, pin, pin as pin_inline};
 
     loom::lazy_static! {
         static ref PERIODS: Arc<AtomicU64> = Arc::new(AtomicU64::new(0));
@@ -209,4 +215,4 @@ mod own {
 }
 
 use own::periods;
-pub use own::{collector, is_pinned, pin};
+pub use own::{collector, is_pinned, pin, pin_inline};

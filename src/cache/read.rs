@@ -32,6 +32,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.get("k"), Some(7));
     /// assert_eq!(cache.get("other"), None);
     /// ```
+    #[inline]
     pub fn get<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> Option<V>
     where
         V: Clone,
@@ -73,6 +74,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// cache.insert("k", 8);
     /// assert_eq!(cache.get_if("k", |_value, times| times.written > stamp), Some(8));
     /// ```
+    #[inline]
     pub fn get_if<Q>(&self, key: &Q, accept: impl FnMut(&V, ReadTimes) -> bool) -> Option<V>
     where
         Q: Equivalent<K> + Hash + ?Sized,

@@ -1,5 +1,6 @@
 //! Reads that take an entry only if a condition holds for it.
 
+use super::fast::Sought;
 use super::lookup::NodeRef;
 use super::slow::Lookup;
 use crate::clock::ReadTimes;
@@ -14,14 +15,14 @@ const MOST_QUESTIONS: u32 = 16;
 impl<K, V: Clone> Engine<K, V> {
     /// [`read_clone`](Self::read_clone) of an entry for which `accept` holds. Any other one is a
     /// miss, and is left alone.
-    #[inline]
+    #[inline(always)]
     pub fn read_clone_if<Q: Equivalent<K> + ?Sized>(
         &self,
         key: Hashed<&Q>,
         mut accept: impl FnMut(&V, ReadTimes) -> bool,
     ) -> Option<V> {
         self.core.index.prefetch(key.hash);
-        let guard = crate::epoch::pin();
+        let guard = crate::epoch::pin_inline();
         let coarse = self.core.ticker.coarse();
         let times = |node: NodeRef<'_, K, V>, now| ReadTimes::new(now, node.meta().created());
         let due = || self.core.is_maintenance_due(coarse);
@@ -41,7 +42,8 @@ impl<K, V: Clone> Engine<K, V> {
                     questions += 1;
                     questions <= MOST_QUESTIONS && accept(node.value(), times(node, now))
                 };
-                let Lookup { node, due } = self.retry_read(&guard, key, found, coarse, accepts);
+                let Lookup { node, due } =
+                    self.retry_read(Sought { guard: &guard, key }, found, coarse, accepts);
                 (node.map(|node| node.value().clone()), due)
             }
         };

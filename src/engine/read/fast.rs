@@ -17,6 +17,12 @@ use crate::node::NO_PERIOD;
 use crate::primitives::seeded;
 use equivalent::Equivalent;
 
+/// What a read looks up. (By reference, since a plain hit needs the registers.)
+pub(super) struct Sought<'g, 'q, Q: ?Sized> {
+    pub guard: &'g Guard,
+    pub key: Hashed<&'q Q>,
+}
+
 impl<K, V> Engine<K, V> {
     /// A read that counts: statistics, frequency, idle time and read hook. If the lookup says that
     /// maintenance is due, the caller runs it afterwards, best after it has dropped the guard.
@@ -35,7 +41,7 @@ impl<K, V> Engine<K, V> {
                 self.count(true);
                 Lookup { node: Some(node), due: self.core.is_maintenance_due(coarse) }
             }
-            found => self.retry_read(guard, key, found, coarse, |_, _| true),
+            found => self.retry_read(Sought { guard, key }, found, coarse, |_, _| true),
         }
     }
 
@@ -45,7 +51,7 @@ impl<K, V> Engine<K, V> {
         &self,
         key: Hashed<&Q>,
     ) -> (Option<Entry<K, V>>, bool) {
-        let guard = crate::epoch::pin();
+        let guard = crate::epoch::pin_inline();
         let Lookup { node, due } = self.read(&guard, key);
         (node.map(|node| self.entry_of(node)), due)
     }
@@ -53,7 +59,7 @@ impl<K, V> Engine<K, V> {
 
 impl<K, V: Clone> Engine<K, V> {
     /// [`read`](Self::read) of a clone of the value.
-    #[inline]
+    #[inline(always)]
     pub fn read_clone<Q: Equivalent<K> + ?Sized>(&self, key: Hashed<&Q>) -> Option<V> {
         let (value, due) = self.read_clone_only(key);
         if due {
@@ -64,10 +70,10 @@ impl<K, V: Clone> Engine<K, V> {
 
     /// [`read_clone`](Self::read_clone), and whether the caller must call
     /// [`after_read`](Self::after_read).
-    #[inline]
+    #[inline(always)]
     pub fn read_clone_only<Q: Equivalent<K> + ?Sized>(&self, key: Hashed<&Q>) -> (Option<V>, bool) {
         self.core.index.prefetch(key.hash);
-        let guard = crate::epoch::pin();
+        let guard = crate::epoch::pin_inline();
         let (value, due) = self.read_value(&guard, key);
         (value.cloned(), due)
     }
@@ -90,7 +96,7 @@ impl<K, V> Engine<K, V> {
                 self.count(true);
                 return (Some(node.value()), self.core.is_maintenance_due(coarse));
             }
-            found => self.retry_read(guard, key, found, coarse, |_, _| true),
+            found => self.retry_read(Sought { guard, key }, found, coarse, |_, _| true),
         };
         (lookup.node.map(NodeRef::value), lookup.due)
     }
@@ -100,8 +106,7 @@ impl<K, V> Engine<K, V> {
     #[inline(never)]
     pub(super) fn retry_read<'g, Q: Equivalent<K> + ?Sized>(
         &'g self,
-        guard: &'g Guard,
-        key: Hashed<&Q>,
+        sought: Sought<'g, '_, Q>,
         mut found: Option<NodeRef<'g, K, V>>,
         mut coarse: Timestamp,
         mut accepts: impl FnMut(NodeRef<'g, K, V>, Timestamp) -> bool,
@@ -111,7 +116,7 @@ impl<K, V> Engine<K, V> {
                 return lookup;
             }
             coarse = self.core.ticker.coarse();
-            found = self.find(guard, key);
+            found = self.find(sought.guard, sought.key);
         }
     }
 

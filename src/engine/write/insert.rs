@@ -59,7 +59,7 @@ impl<K: Eq, V> Engine<K, V> {
         if self.is_asked(lifetime) || self.asks_about_values {
             return self.insert_with_hooks(key, value, lifetime);
         }
-        let guard = crate::epoch::pin();
+        let guard = crate::epoch::pin_inline();
         // Pinning is a full fence: it waits until all earlier stores are done. So it is cheaper to
         // move key and value into the node after the pin.
         let node = self.pool.draft(key).fill(value);
@@ -97,22 +97,22 @@ impl<K: Eq, V> Engine<K, V> {
         // Without a weigher, the pin comes before the node for the reason that `begin_insert`
         // gives. A weigher runs before the pin, and before the look at the key's entry, which
         // notes that it has ended: an insert whose weigher panics changes nothing.
-        let guard = (depends && self.hooks.weigher.is_none()).then(crate::epoch::pin);
+        let guard = (depends && self.hooks.weigher.is_none()).then(crate::epoch::pin_inline);
         let node = self.pool.draft(key).fill(value);
         let mut terms = Terms { weight: self.weigh(&node), lifetime, refresh: None };
         if is_asked && self.answers_alone {
             terms.lifetime = self.ask_alone(&node);
-            let guard = crate::epoch::pin();
+            let guard = crate::epoch::pin_inline();
             return self.insert_node(guard, node, terms, None);
         }
         let basis = depends.then(|| {
-            let guard = guard.unwrap_or_else(crate::epoch::pin);
+            let guard = guard.unwrap_or_else(crate::epoch::pin_inline);
             self.basis_of(guard, node.hashed())
         });
         let ask = || self.ask(&node, basis.as_ref(), Readings::CoarseFirst);
         let answer = is_asked.then(ask);
         let answered = Answered { answer, basis };
-        self.insert_node(crate::epoch::pin(), node, terms, Some(answered))
+        self.insert_node(crate::epoch::pin_inline(), node, terms, Some(answered))
     }
 
     /// [`insert`](Self::insert) in a cache with refresh.

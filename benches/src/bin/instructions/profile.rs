@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use std::collections::HashMap;
 
 /// The function of cortado's that is a maintenance pass.
-pub const MAINTENANCE: &str = "Core>::pass";
+pub const MAINTENANCE: &str = "Keeper>::pass";
 
 /// What was counted, in all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,10 +81,10 @@ events: Ir Dr Dw I1mr D1mr D1mw ILmr DLmr DLmw
 fl=(1) a.rs
 fn=(1) instructions::counted::operations
 10 700 30 20 1 5 4 0 2 1
-cfn=(2) <impl cortado::engine::core::Core>::pass
+cfn=(2) <impl cortado::engine::maintenance::core::Keeper>::pass
 calls=2 20
 11 250 10 5
-cfn=(3) cortado::engine::core::Core>::passes
+cfn=(3) cortado::engine::maintenance::core::Keeper>::passes
 calls=1 30
 12 1000
 fn=(4) another
