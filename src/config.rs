@@ -41,6 +41,8 @@ pub struct Config {
     pub notifications: Notifications,
     /// The executor of deliveries and reloads, if the builder was given one.
     pub executor: Option<Executor>,
+    /// The workers of the process, in a cache that may need them.
+    pub workers: Option<HandOver>,
     pub refresh: RefreshSettings,
 }
 
@@ -73,11 +75,27 @@ impl Config {
     /// If there is none that can.
     pub fn check_polls(&self) -> Result<(), BuildError> {
         let given = self.executor.as_ref().is_some_and(Executor::polls);
-        if given || Executor::by_default(&self.clock).polls() {
+        if given || self.default_executor().polls() {
             return Ok(());
         }
         let reason = "a loader that awaits needs a place to run: set `executor` or `on_tokio`";
         Err(BuildError::new("executor", reason))
+    }
+
+    /// Has the code of the workers in the program. Without a call, nothing else names it.
+    pub fn use_workers(&mut self) {
+        // A model has no process, and so no workers of one. The work waits for the next caller.
+        #[cfg(not(cortado_loom))]
+        (self.workers = Some(hand_to_workers));
+    }
+
+    /// The executor of a cache that was given none.
+    pub fn default_executor(&self) -> Executor {
+        #[cfg(feature = "tokio")]
+        if let Some(time) = self.clock.runtime() {
+            return Executor::Runtime(Some(time.runtime().clone()));
+        }
+        self.workers.map_or(Executor::None, Executor::Workers)
     }
 
     /// The settings of reloads, if the cache has refresh.
@@ -275,11 +293,32 @@ impl Notifications {
     }
 }
 
+/// Hands a job to threads of the process.
+pub type HandOver = fn(Job, Queue);
+
+/// Which threads of the process take a job.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Queue {
+    Deliveries,
+    /// No more than [`Workers::RELOADS`] of these run at once, and none takes a thread from the
+    /// others.
+    Reloads,
+}
+
+#[cfg(not(cortado_loom))]
+fn hand_to_workers(job: Job, queue: Queue) {
+    match queue {
+        Queue::Deliveries => Workers::global().execute(job),
+        Queue::Reloads => Workers::for_reloads().execute(job),
+    }
+}
+
 /// The executor of a cache's jobs: the workers of the process, or one of the user's own.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub enum Executor {
-    #[default]
-    Workers,
+    /// The cache has no jobs, unless it is in a model.
+    None,
+    Workers(HandOver),
     Own(Arc<dyn Execute>),
     /// A tokio runtime: that of the caller, or outside of any, this one.
     #[cfg(feature = "tokio")]
@@ -289,7 +328,7 @@ pub enum Executor {
 impl Executor {
     /// Whether it can run futures: the workers are for jobs that block.
     pub fn polls(&self) -> bool {
-        !matches!(self, Self::Workers)
+        !matches!(self, Self::None | Self::Workers(_))
     }
 
     /// Whether others share the executor, and it never runs a job inside another one: a job ends
@@ -299,24 +338,11 @@ impl Executor {
         !matches!(self, Self::Own(_))
     }
 
-    /// The executor of a cache that was given none.
-    pub fn by_default(clock: &Clock) -> Self {
-        #[cfg(feature = "tokio")]
-        if let Some(time) = clock.runtime() {
-            return Self::Runtime(Some(time.runtime().clone()));
-        }
-        let _any_other = clock;
-        Self::default()
-    }
-
     /// Hands a job over. The caller must hold no lock.
     pub fn execute(&self, job: Job) {
         match self {
-            // A model has no process, and so no workers of one. The work waits for the next caller.
-            #[cfg(cortado_loom)]
-            Self::Workers => drop(job),
-            #[cfg(not(cortado_loom))]
-            Self::Workers => Workers::global().execute(job),
+            Self::None => drop(job),
+            Self::Workers(hand_over) => hand_over(job, Queue::Deliveries),
             Self::Own(executor) => executor.execute(job),
             // A runtime that has shut down drops the job.
             #[cfg(feature = "tokio")]
@@ -326,12 +352,10 @@ impl Executor {
         }
     }
 
-    /// Hands a reload over, which blocks. On the workers, no more than [`Workers::RELOADS`] of
-    /// these run at once, and none takes a thread from the other jobs.
+    /// Hands a reload over, which blocks.
     pub fn execute_reload(&self, job: Job) {
         match self {
-            #[cfg(not(cortado_loom))]
-            Self::Workers => Workers::for_reloads().execute(job),
+            Self::Workers(hand_over) => hand_over(job, Queue::Reloads),
             _ => self.execute(job),
         }
     }
@@ -339,7 +363,7 @@ impl Executor {
     /// Runs a future, or drops it, if it cannot.
     pub fn spawn(&self, work: Work) {
         match self {
-            Self::Workers => drop(work),
+            Self::None | Self::Workers(_) => drop(work),
             Self::Own(executor) => {
                 // Weak, because the executor's queue may hold the task. A task that has begun keeps
                 // the cache, and the cache keeps the executor.

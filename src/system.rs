@@ -53,3 +53,26 @@ pub unsafe fn give_back(start: NonNull<u8>, bytes: usize) {
 /// As above.
 #[cfg(not(target_os = "linux"))]
 pub unsafe fn give_back(_start: NonNull<u8>, _bytes: usize) {}
+
+/// How many hardware threads this process may use. (The standard library's count knows quotas, too,
+/// by reading files; it takes 9 KiB of code.)
+#[cfg(target_os = "linux")]
+pub fn cores() -> usize {
+    // SAFETY: a `cpu_set_t` is bits, all of which may be zero. The call writes no more than its
+    // size.
+    let count = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        match libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) {
+            0 => libc::CPU_COUNT(&set),
+            _ => 0,
+        }
+    };
+    // None in a machine that has more than a set has room for.
+    usize::try_from(count).ok().filter(|&count| count > 0).unwrap_or(16)
+}
+
+/// How many hardware threads this process may use.
+#[cfg(not(target_os = "linux"))]
+pub fn cores() -> usize {
+    crate::primitives::thread::available_parallelism().map_or(4, |threads| threads.get())
+}

@@ -15,16 +15,17 @@ use crossbeam_utils::CachePadded;
 const MAX_STRIPES: usize = 16;
 
 /// The number of hardware threads, rounded up to a power of two. The system is asked once per
-/// process, because it reads several files to find out.
+/// process.
 ///
 /// Tests and benches set `CORTADO_STRIPES` to run as on a machine with more or fewer threads.
 #[cfg(not(cortado_loom))]
 pub fn stripe_count() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();
     *COUNT.get_or_init(|| {
-        let threads = crate::primitives::thread::available_parallelism();
-        let threads = threads.map_or(4, |threads| threads.get());
-        forced_stripes().unwrap_or(threads).clamp(1, MAX_STRIPES).next_power_of_two()
+        forced_stripes()
+            .unwrap_or_else(crate::system::cores)
+            .clamp(1, MAX_STRIPES)
+            .next_power_of_two()
     })
 }
 

@@ -220,6 +220,7 @@ impl<K, V, C, M> Builder<K, V, C, M> {
     /// assert_eq!(removals.recv(), Ok(thread.thread().id()));
     /// ```
     pub fn executor(mut self, executor: impl Execute) -> Self {
+        self.config.use_workers();
         self.config.executor = Some(Executor::Own(Arc::new(executor)));
         self
     }
@@ -252,6 +253,7 @@ impl<K, V, C, M> Builder<K, V, C, M> {
     /// ```
     #[cfg(feature = "tokio")]
     pub fn on_tokio(mut self) -> Self {
+        self.config.use_workers();
         let present = tokio::runtime::Handle::try_current().ok();
         self.config.executor = Some(Executor::Runtime(present));
         self

@@ -12,6 +12,8 @@ use crate::cache::Cache;
 use crate::clock::Clock;
 use crate::config::{Config, EvictionPolicy};
 use crate::engine::Hooks;
+#[cfg(not(cortado_loom))]
+use crate::engine::schedule;
 use crate::macros::debug_fields;
 use std::marker::PhantomData;
 
@@ -55,6 +57,7 @@ impl<K, V, C, M> Builder<K, V, C, M> {
                 async_listeners: Vec::new(),
                 refresh: None,
                 loader: None,
+                schedule: None,
             },
             target: PhantomData,
         }
@@ -239,7 +242,11 @@ impl<K, V, C, M> Builder<K, V, C, M> {
     /// assert_eq!(time_outs.recv(), Ok("k"));
     /// ```
     pub fn scheduler(mut self, scheduler: bool) -> Self {
+        self.config.use_workers();
         self.config.scheduled = scheduler;
+        // A model has no process, and so no scheduler of one.
+        #[cfg(not(cortado_loom))]
+        (self.hooks.schedule = Some(schedule));
         self
     }
 }

@@ -200,6 +200,7 @@ where
         self.hooks.loader = Some(Arc::new(move |key: &K, old: &V| {
             reload.reload(key, old).map_err(|error| NoValue::Failed(Arc::new(error)))
         }));
+        self.config.use_workers();
         self.config.refresh.has_loader = true;
         let engine = self.into_engine(hasher)?;
         engine.start_reloads();

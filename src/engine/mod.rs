@@ -81,5 +81,7 @@ pub use self::{
 pub use loads::{NoLoadCondition, PendingLoad};
 pub use share::{Pending, Receiver};
 pub use tasks::{as_task, made_before, until};
+#[cfg(not(cortado_loom))]
+pub use typed::schedule;
 pub use typed::{Engine, Hooks, WithHasher};
 pub use write::NoCondition;

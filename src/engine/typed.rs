@@ -5,9 +5,7 @@ use super::maintenance::{Core, Parts};
 use super::read_mode::{Facts, ReadMode};
 use super::reloads::{RefreshPolicy, TypedReloads};
 use crate::async_listener::{AsyncListener, Share};
-#[cfg(not(cortado_loom))]
-use crate::clock::Clock;
-use crate::clock::{Nanos, Ticker, nanos};
+use crate::clock::{Clock, Nanos, Ticker, nanos};
 use crate::config::{Config, EvictionPolicy, Policy};
 use crate::executor::Running;
 use crate::expiry::Expiry;
@@ -65,6 +63,12 @@ where
     }
 }
 
+/// Registers the core of a cache with the scheduler of this clock.
+///
+/// # Errors
+/// If the scheduler's thread cannot be started.
+pub type Schedule = fn(&Arc<Core>, &Clock) -> std::io::Result<()>;
+
 /// What the user plugs in.
 pub struct Hooks<K, V> {
     pub expiry: Option<ExpiryPolicy<K, V>>,
@@ -73,6 +77,9 @@ pub struct Hooks<K, V> {
     pub async_listeners: Vec<Arc<dyn Tell>>,
     pub refresh: Option<RefreshPolicy<K, V>>,
     pub loader: Option<Reload<K, V>>,
+    /// Registers the cache with the scheduler. (By a pointer, so that only a program that asks for
+    /// a scheduler has its code.)
+    pub schedule: Option<Schedule>,
 }
 
 /// What is behind the one `Arc` of a [`Cache`](crate::Cache). The engine takes keys with their
@@ -151,13 +158,10 @@ where
     /// # Errors
     /// If the scheduler's thread cannot be started.
     pub fn new(config: Config, hooks: Hooks<K, V>, hasher: S) -> std::io::Result<Arc<Self>> {
-        // A model has no process, and so no scheduler of one.
-        #[cfg(not(cortado_loom))]
-        let scheduled_by = config.scheduled.then(|| config.clock.clone());
+        let schedule = hooks.schedule.filter(|_| config.scheduled).zip(Some(config.clock.clone()));
         let cache = Arc::new(Self { engine: Engine::new(config, hooks), hasher });
-        #[cfg(not(cortado_loom))]
-        if let Some(clock) = scheduled_by {
-            set_alarm(&cache.core, &clock)?;
+        if let Some((schedule, clock)) = schedule {
+            schedule(&cache.core, &clock)?;
         }
         if cache.reloads.is_some() {
             let myself = Arc::downgrade(&cache) as Weak<dyn Any + Send + Sync>;
@@ -248,13 +252,10 @@ fn columns(config: &Config) -> Columns {
     columns
 }
 
-/// Registers the core of a cache with the scheduler of this clock. Only the core: the scheduler
-/// must not drop keys and values.
-///
-/// # Errors
-/// If the scheduler's thread cannot be started.
+/// [`Schedule`] for every clock. Only the core is registered: the scheduler must not drop keys and
+/// values.
 #[cfg(not(cortado_loom))]
-fn set_alarm(core: &Arc<Core>, clock: &Clock) -> std::io::Result<()> {
+pub fn schedule(core: &Arc<Core>, clock: &Clock) -> std::io::Result<()> {
     let client = Arc::downgrade(core) as Weak<dyn Scheduled>;
     #[cfg(feature = "tokio")]
     if let Some(time) = clock.runtime() {

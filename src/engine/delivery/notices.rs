@@ -73,7 +73,6 @@ pub struct Notices {
 impl Notices {
     pub fn new(config: &Config, listener: Option<Box<dyn Deliver>>) -> Self {
         let limit = config.notifications.of(Overflow::Wait).unwrap_or(usize::MAX);
-        let by_default = || Executor::by_default(&config.clock);
         Self {
             outbox: Outbox::with_limit(limit, config.receives),
             listener,
@@ -83,8 +82,8 @@ impl Notices {
             nodes_to_drop: AtomicU32::new(0),
             client: OnceLock::new(),
             handoff: Handoff::new(),
-            executor: config.executor.clone().unwrap_or_else(by_default),
-            caller_of_own: config.executor.as_ref().map(|_| Box::new(by_default())),
+            executor: config.executor.clone().unwrap_or_else(|| config.default_executor()),
+            caller_of_own: config.executor.as_ref().map(|_| Box::new(config.default_executor())),
             limit: config.notifications,
             discarded: AtomicU64::new(0),
             backlogs: config.backlogs.clone().into(),
