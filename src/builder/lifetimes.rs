@@ -1,10 +1,11 @@
 //! Settings of lifetimes.
 
 use super::Builder;
+use crate::engine::Asking;
 use crate::expiry::{Expiry, expire};
 use std::time::Duration;
 
-impl<K: 'static, V: 'static, C, M> Builder<K, V, C, M> {
+impl<K: Eq + 'static, V: 'static, C, M> Builder<K, V, C, M> {
     /// Makes entries expire this long after they were inserted or replaced.
     ///
     /// Zero turns caching off, as a lifetime of zero does for one entry: every value leaves at
@@ -61,6 +62,7 @@ impl<K: 'static, V: 'static, C, M> Builder<K, V, C, M> {
     /// If there are fixed lifetimes too, the earliest end wins. [`Expiry`] states when the hooks of
     /// a policy run.
     pub fn expire_after(mut self, expiry: impl Expiry<K, V> + Send + Sync + 'static) -> Self {
+        self.hooks.asking = Some(Asking::OF_INSERTS);
         self.hooks.expiry = Some(Box::new(expiry));
         self
     }

@@ -2,13 +2,18 @@
 
 use super::Builder;
 use crate::config::{Executor, Notifications, Overflow};
+use crate::engine::Listeners;
 use crate::entry::Removed;
 use crate::executor::Execute;
 use crate::removal::RemovalCause;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
-impl<K, V, C, M> Builder<K, V, C, M> {
+impl<K, V, C, M> Builder<K, V, C, M>
+where
+    K: Send + Sync + 'static,
+    V: Send + Sync + 'static,
+{
     /// Adds a listener, which sees every value that leaves the cache.
     ///
     /// A cache may have several listeners; each sees all values, in the order in which the
@@ -70,6 +75,7 @@ impl<K, V, C, M> Builder<K, V, C, M> {
         mut self,
         listener: impl Fn(Removed<K, V>) + Send + Sync + 'static,
     ) -> Self {
+        self.hooks.listen = Some(Listeners::together);
         self.hooks.listeners.push(Box::new(listener));
         self
     }

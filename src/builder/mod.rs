@@ -11,6 +11,7 @@ pub(crate) use build::sealed;
 use crate::cache::Cache;
 use crate::clock::Clock;
 use crate::config::{Config, EvictionPolicy};
+use crate::engine::Asking;
 use crate::engine::Hooks;
 #[cfg(not(cortado_loom))]
 use crate::engine::schedule;
@@ -57,6 +58,9 @@ impl<K, V, C, M> Builder<K, V, C, M> {
                 async_listeners: Vec::new(),
                 refresh: None,
                 loader: None,
+                listen: None,
+                asking: None,
+                refreshing: None,
                 schedule: None,
             },
             target: PhantomData,
@@ -142,7 +146,11 @@ impl<K, V, C, M> Builder<K, V, C, M> {
     /// cache.insert("k", "some text".to_owned());
     /// assert_eq!(cache.get_entry("k").unwrap().weight(), 9);
     /// ```
-    pub fn weigher(mut self, weigher: impl Fn(&K, &V) -> u32 + Send + Sync + 'static) -> Self {
+    pub fn weigher(mut self, weigher: impl Fn(&K, &V) -> u32 + Send + Sync + 'static) -> Self
+    where
+        K: Eq,
+    {
+        self.hooks.asking = Some(Asking::OF_INSERTS);
         self.hooks.weigher = Some(Box::new(weigher));
         self
     }

@@ -2,6 +2,7 @@
 
 use super::Builder;
 use crate::cache::{Cache, LoadingCache};
+use crate::engine::{Asking, Refreshing};
 use crate::error::BuildError;
 use crate::loaded::NoValue;
 use crate::loader::Loader;
@@ -201,6 +202,8 @@ where
             reload.reload(key, old).map_err(|error| NoValue::Failed(Arc::new(error)))
         }));
         self.config.use_workers();
+        self.hooks.asking = Some(Asking::OF_INSERTS);
+        self.hooks.refreshing = Some(Refreshing::BY_A_LOADER);
         self.config.refresh.has_loader = true;
         let engine = self.into_engine(hasher)?;
         engine.start_reloads();

@@ -47,6 +47,7 @@
 //! moves: one of the old table, then one of the new). Each shard and each bucket is held for a few
 //! instructions. The module of each lock says what it protects.
 
+mod asked;
 #[cfg(any(feature = "internals", cortado_loom))]
 mod audit;
 mod base;
@@ -78,10 +79,11 @@ pub use self::{
     maintenance::{Budget, Core, Maintenance},
     reentrancy::frames,
 };
+pub use delivery::Listeners;
 pub use loads::{NoLoadCondition, PendingLoad};
 pub use share::{Pending, Receiver};
 pub use tasks::{as_task, made_before, until};
 #[cfg(not(cortado_loom))]
 pub use typed::schedule;
-pub use typed::{Engine, Hooks, WithHasher};
+pub use typed::{Asking, Engine, Hooks, Refreshing, WithHasher};
 pub use write::NoCondition;

@@ -24,11 +24,13 @@ use super::maintenance::Core;
 use crate::clock::{Nanos, Timestamp, nanos};
 use crate::config::RefreshSettings;
 use crate::entry::Entry;
+use crate::expiration::lifetime;
+use crate::hash::Hash32;
 use crate::links::NodeId;
 use crate::loaded::NoValue;
 use crate::loader::Reload;
-use crate::node::GONE;
-use crate::pool::RawHandle;
+use crate::node::{GONE, Meta};
+use crate::pool::{Local, RawHandle};
 use crate::primitives::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use crate::primitives::{Mutex, catch_user_panic, plain, seeded};
 use crate::stats::Stats;
@@ -68,6 +70,82 @@ impl<K, V> Deref for TypedReloads<K, V> {
 
     fn deref(&self) -> &Reloads {
         &self.reloads
+    }
+}
+
+/// What the operations of any cache do if it has refresh. (A trait object, which only the builder
+/// of a cache with a loader makes: other programs are without the code.)
+pub trait AnyReloads<K, V>: Send + Sync {
+    fn typed(&self) -> &TypedReloads<K, V>;
+
+    /// The refresh policy's answer: the time until the value is stale.
+    fn ask(&self, core: &Core, node: &Local<'_, K, V>) -> Option<Nanos>;
+
+    /// A node is about to be published. Its value is stale after `refresh`, or by the cache's
+    /// setting.
+    fn begin_life(&self, core: &Core, meta: &Meta, id: NodeId, refresh: Option<Nanos>);
+
+    /// Takes the trigger of a living node if its soft deadline has passed, and notes the reload.
+    /// True if the reader must call `after_read` when it has dropped its guard: to hand the
+    /// reload on, or to help to deliver.
+    fn trigger_if_stale(&self, core: &plain::Arc<Core>, id: NodeId, coarse: Timestamp) -> bool;
+
+    /// Wakes those who wait for a value of a key with this hash.
+    fn wake(&self, hash: Hash32);
+
+    /// The cache is gone.
+    fn end(&self);
+
+    fn add_to(&self, stats: &mut Stats);
+}
+
+impl<K, V> AnyReloads<K, V> for TypedReloads<K, V> {
+    fn typed(&self) -> &TypedReloads<K, V> {
+        self
+    }
+
+    fn ask(&self, core: &Core, node: &Local<'_, K, V>) -> Option<Nanos> {
+        let policy = self.policy.as_ref()?;
+        let now = core.ticker.instant_of(core.ticker.coarse());
+        let _mark = core.mark_callback(node.meta(), node.id());
+        Some(lifetime(policy(node.key(), node.value(), now)))
+    }
+
+    fn begin_life(&self, core: &Core, meta: &Meta, id: NodeId, refresh: Option<Nanos>) {
+        self.failures.begin_life(id);
+        let stale = meta.created().saturating_add(refresh.unwrap_or(self.after_write()));
+        if let Some(mark) = core.pool.refresh(id) {
+            mark.set(stale);
+        }
+    }
+
+    fn trigger_if_stale(&self, core: &plain::Arc<Core>, id: NodeId, coarse: Timestamp) -> bool {
+        let Some(refresh) = core.pool.refresh(id) else { return false };
+        let seen = refresh.instant();
+        if !core.ticker.has_passed(seen, coarse) {
+            return false;
+        }
+        // A reader that is held back helps to deliver. One that a panic has cut short after it had
+        // noted a reload may have left that.
+        self.take(core, id, Some(core.ticker.now()))
+            || core.notices.exceeded_limit().is_some()
+            || core.notices.has_noted_reloads()
+    }
+
+    fn wake(&self, hash: Hash32) {
+        self.waits.wake(hash);
+    }
+
+    fn end(&self) {
+        self.failures.end();
+    }
+
+    fn add_to(&self, stats: &mut Stats) {
+        let Places { completed, failed, skipped, under_way, .. } = &*self.places;
+        stats.reloads = completed.load(Relaxed);
+        stats.reload_failures = failed.load(Relaxed);
+        stats.reloads_skipped = skipped.load(Relaxed);
+        stats.reloads_under_way = under_way.load(Relaxed) as u64;
     }
 }
 
@@ -232,23 +310,6 @@ impl Reloads {
         is_taken
     }
 
-    /// Takes the trigger of a living node if its soft deadline has passed, and notes the reload.
-    /// True if the reader must call `after_read` when it has dropped its guard: to hand the
-    /// reload on, or to help to deliver.
-    #[cold]
-    pub fn trigger_if_stale(&self, core: &plain::Arc<Core>, id: NodeId, coarse: Timestamp) -> bool {
-        let Some(refresh) = core.pool.refresh(id) else { return false };
-        let seen = refresh.instant();
-        if !core.ticker.has_passed(seen, coarse) {
-            return false;
-        }
-        // A reader that is held back helps to deliver. One that a panic has cut short after it had
-        // noted a reload may have left that.
-        self.take(core, id, Some(core.ticker.now()))
-            || core.notices.exceeded_limit().is_some()
-            || core.notices.has_noted_reloads()
-    }
-
     /// Takes out a reload that was noted.
     pub fn next_noted(&self, core: &Core) -> Option<Reloading> {
         let mut noted = self.noted.lock();
@@ -260,7 +321,7 @@ impl Reloads {
     }
 
     /// Ends a reload: counts the outcome, and decides when a read may trigger the next one.
-    pub fn end(&self, core: &Core, reloading: Reloading, ended: Ended) {
+    pub fn settle(&self, core: &Core, reloading: Reloading, ended: Ended) {
         let id = reloading.node().id();
         let (next, count) = match ended {
             _ if seeded("reloads-end-in-taken-triggers") => (Next::Settled, &self.places.completed),
@@ -279,13 +340,6 @@ impl Reloads {
         }
         count.fetch_add(1, Relaxed);
         reloading.end_with(next);
-    }
-
-    pub fn add_to(&self, stats: &mut Stats) {
-        stats.reloads = self.places.completed.load(Relaxed);
-        stats.reload_failures = self.places.failed.load(Relaxed);
-        stats.reloads_skipped = self.places.skipped.load(Relaxed);
-        stats.reloads_under_way = self.places.under_way.load(Relaxed) as u64;
     }
 }
 

@@ -1,13 +1,17 @@
 //! The part of a cache that knows its types.
 
+use super::asked::{Insert, Waiting};
 use super::delivery::{Client, Deliver, Listener, Listeners};
 use super::maintenance::{Core, Parts};
 use super::read_mode::{Facts, ReadMode};
-use super::reloads::{RefreshPolicy, TypedReloads};
+use super::reloads::{AnyReloads, RefreshPolicy, TypedReloads};
+use super::step::Step;
 use crate::async_listener::{AsyncListener, Share};
 use crate::clock::{Clock, Nanos, Ticker, nanos};
-use crate::config::{Config, EvictionPolicy, Policy};
+use crate::config::{Config, EvictionPolicy, Policy, RefreshSettings};
+use crate::entry::Entry;
 use crate::executor::Running;
+use crate::expiration::Lifetime;
 use crate::expiry::Expiry;
 use crate::expiry::default_hook::{Sealed, SetsOn};
 use crate::hash::{Hashed, hash32};
@@ -69,6 +73,30 @@ where
 /// If the scheduler's thread cannot be started.
 pub type Schedule = fn(&Arc<Core>, &Clock) -> std::io::Result<()>;
 
+/// Makes one listener of all.
+pub type Listen<K, V> = fn(Listeners<K, V>) -> Box<dyn Deliver>;
+
+/// What an insert does in a cache whose hooks, weigher or refresh policy it asks. These are
+/// pointers that the methods of the builder store, as are the others here: a program that does not
+/// call such a method is without the code.
+pub struct Asking<K, V> {
+    pub insert: fn(&Engine<K, V>, Hashed<K>, V, Lifetime) -> Waiting<K, V>,
+    /// Asks again after a wait, if need be. Returns whether the insert is done.
+    pub again: fn(&Engine<K, V>, &mut Insert<K, V>) -> Step<bool>,
+}
+
+type HandOn<K, V> = fn(&Engine<K, V>) -> Option<Vec<Entry<K, V>>>;
+
+/// What a cache with a stored loader has.
+pub struct Refreshing<K, V> {
+    pub reloads: fn(
+        RefreshSettings,
+        Option<RefreshPolicy<K, V>>,
+        Option<Reload<K, V>>,
+    ) -> Box<dyn AnyReloads<K, V>>,
+    pub hand_on: HandOn<K, V>,
+}
+
 /// What the user plugs in.
 pub struct Hooks<K, V> {
     pub expiry: Option<ExpiryPolicy<K, V>>,
@@ -77,6 +105,9 @@ pub struct Hooks<K, V> {
     pub async_listeners: Vec<Arc<dyn Tell>>,
     pub refresh: Option<RefreshPolicy<K, V>>,
     pub loader: Option<Reload<K, V>>,
+    pub listen: Option<Listen<K, V>>,
+    pub asking: Option<Asking<K, V>>,
+    pub refreshing: Option<Refreshing<K, V>>,
     /// Registers the cache with the scheduler. (By a pointer, so that only a program that asks for
     /// a scheduler has its code.)
     pub schedule: Option<Schedule>,
@@ -132,7 +163,10 @@ pub struct Engine<K, V> {
     /// sets a soft deadline.
     pub asks_about_values: bool,
     /// In a cache with refresh.
-    pub reloads: Option<Box<TypedReloads<K, V>>>,
+    pub reloads: Option<Box<dyn AnyReloads<K, V>>>,
+    /// Hands on the reloads that were noted.
+    pub hand_on: Option<HandOn<K, V>>,
+    pub asking: Option<Asking<K, V>>,
     /// The cache itself, for reloads on an executor. Without its type, since the handles' auto
     /// traits would else depend on it.
     pub myself: OnceLock<Weak<dyn Any + Send + Sync>>,
@@ -194,15 +228,15 @@ impl<K, V> Engine<K, V> {
         let sets_on = hooks.expiry.as_ref().and_then(|policy| policy.sets_on(Sealed));
         let leaves_reads_alone = matches!(sets_on, Some(SetsOn::Create | SetsOn::Write));
         let asks = hooks.expiry.is_some() && !leaves_reads_alone;
-        let listener = (!hooks.listeners.is_empty()).then(|| {
-            let all = std::mem::take(&mut hooks.listeners);
-            Box::new(Listeners { pool: pool.share(), all }) as Box<dyn Deliver>
-        });
+        let all = std::mem::take(&mut hooks.listeners);
+        let listener = hooks.listen.map(|listen| listen(Listeners { pool: pool.share(), all }));
         let (core, mode) = parts(&config, asks, pool.raw(), listener);
         let answers_alone = matches!(sets_on, Some(SetsOn::Write | SetsOn::Access));
         let asks_about_values = hooks.weigher.is_some() || config.reloads().is_some();
         let (policy, loader) = (hooks.refresh.take(), hooks.loader.take());
-        let reloads = config.reloads().map(|it| Box::new(TypedReloads::new(it, policy, loader)));
+        let refreshing = hooks.refreshing.take().zip(config.reloads());
+        let hand_on = refreshing.as_ref().map(|(it, _)| it.hand_on);
+        let reloads = refreshing.map(|(it, settings)| (it.reloads)(settings, policy, loader));
         Self {
             core,
             pool,
@@ -210,6 +244,8 @@ impl<K, V> Engine<K, V> {
             updates_create: AtomicBool::new(answers_alone),
             answers_alone,
             asks_about_values,
+            hand_on,
+            asking: hooks.asking.take(),
             reloads,
             myself: OnceLock::new(),
             hooks,
@@ -268,6 +304,11 @@ pub fn schedule(core: &Arc<Core>, clock: &Clock) -> std::io::Result<()> {
 }
 
 impl<K, V> Engine<K, V> {
+    /// What a cache with refresh has, for its own operations.
+    pub fn refresh(&self) -> Option<&TypedReloads<K, V>> {
+        self.reloads.as_ref().map(|reloads| reloads.typed())
+    }
+
     /// Whether reads ask the expiry policy: for tests.
     #[cfg(feature = "internals")]
     pub fn has_read_hook(&self) -> bool {

@@ -38,7 +38,7 @@ impl<K, V> Drop for Engine<K, V> {
         self.core.end();
         self.core.notices.deliver_rest(&self.core);
         if let Some(reloads) = &self.reloads {
-            reloads.failures.end();
+            reloads.end();
         }
         let pool = self.pool.raw();
         for id in pool.ids() {

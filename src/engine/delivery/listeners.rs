@@ -16,6 +16,13 @@ pub struct Listeners<K, V> {
     pub all: Vec<Listener<K, V>>,
 }
 
+impl<K: Send + Sync + 'static, V: Send + Sync + 'static> Listeners<K, V> {
+    /// One listener of all.
+    pub fn together(self) -> Box<dyn Deliver> {
+        Box::new(self)
+    }
+}
+
 impl<K, V> Deliver for Listeners<K, V> {
     fn deliver(&self, base: &Base, notice: Notice) {
         let removed = removed(base, &self.pool, notice);

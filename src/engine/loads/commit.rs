@@ -2,11 +2,12 @@
 
 use crate::clock::{NEVER, ReadTimes, Timestamp};
 use crate::engine::Engine;
+use crate::engine::asked::{Answer, Basis, Terms};
 use crate::engine::flights::{
     Clearance, EnteredFlight, FlightGuard, LoadOutcome, LoadedNode, Obstacle,
 };
-use crate::engine::read::Slot;
-use crate::engine::write::{Answer, Basis, Put, Readings, Terms, fresh};
+use crate::engine::read::{NodeRef, Slot};
+use crate::engine::write::{Put, Readings, fresh};
 use crate::entry::Entry;
 use crate::expiration::Lease;
 use crate::hash::Hashed;
@@ -248,7 +249,7 @@ impl<K: Eq, V> Engine<K, V> {
             exact = true;
             let Ok(living) = self.living_for(asked_at, basis, old) else { continue };
             let mut put = self.prepare_any(&node, old, terms, answer);
-            if !basis.is_still(living) {
+            if !basis.is_still(living.map(NodeRef::id)) {
                 if is_last && matches!(basis, Basis::Entry { .. }) {
                     // The condition would replace an entry that was written after the load was
                     // overtaken. It might be asked about newer ones without end.

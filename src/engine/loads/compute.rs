@@ -2,9 +2,10 @@
 
 use crate::compute::{CompResult, Op};
 use crate::engine::Engine;
+use crate::engine::asked::Basis;
 use crate::engine::flights::OnLoad;
 use crate::engine::step::block_on;
-use crate::engine::write::{Basis, Readings};
+use crate::engine::write::Readings;
 use crate::entry::{Entry, Key};
 use crate::hash::Hashed;
 use crate::loaded::Loaded;

@@ -3,11 +3,12 @@
 
 use crate::clock::{NEVER, Nanos, Timestamp};
 use crate::engine::Engine;
+use crate::engine::asked::Basis;
 use crate::engine::delivery::Notice;
 use crate::engine::event::{Event, Packed};
 use crate::engine::flights::{Clearance, CommitPermit, EnteredFlight, Obstacle};
 use crate::engine::maintenance::{Core, Write};
-use crate::engine::write::{Basis, Readings};
+use crate::engine::write::Readings;
 use crate::epoch::Guard;
 use crate::expiration::{HookLifetime, Lease};
 use crate::links::NodeId;
@@ -166,7 +167,7 @@ impl<K, V> Engine<K, V> {
         let hard_deadline = self.ends(lease.lifetime, hook, now).hard_deadline;
         let has_idle = self.core.lifetimes.has_idle();
         let read = |read| self.core.lifetimes.deadline(read, NEVER);
-        let after_write = self.reloads.as_ref().map_or(Nanos::FOREVER, |it| it.after_write());
+        let after_write = self.refresh().map_or(Nanos::FOREVER, |it| it.after_write());
         NewLife {
             id: node.id(),
             now,

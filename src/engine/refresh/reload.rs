@@ -39,7 +39,7 @@ impl<K: Eq + Clone, V> Engine<K, V> {
             let timer = LoadTimer::start(&self.core);
             let answer = {
                 let _mark = flight.mark_poll();
-                let loader = self.reloads.as_ref().and_then(|reloads| reloads.loader.as_ref());
+                let loader = self.refresh().and_then(|reloads| reloads.loader.as_ref());
                 let reload = || loader.map(|loader| loader(node.key(), node.value()));
                 match catch_user_panic(reload) {
                     Some(reloaded) => reloaded.unwrap_or(Err(NoValue::Absent)).map_err(Some),
@@ -82,8 +82,8 @@ impl<K: Eq + Clone, V> Engine<K, V> {
         ended: Option<ReloadEnd<K, V>>,
     ) -> Option<Entry<K, V>> {
         let (ended, made) = ended.unwrap_or((Ended::Failed(None), None));
-        if let Some(reloads) = &self.reloads {
-            reloads.end(&self.core, reloading, ended);
+        if let Some(reloads) = self.refresh() {
+            reloads.settle(&self.core, reloading, ended);
         }
         made
     }

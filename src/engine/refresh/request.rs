@@ -4,7 +4,8 @@ use crate::clock::Timestamp;
 use crate::engine::failures::Failed;
 use crate::engine::read::NodeRef;
 use crate::engine::reentrancy::{self, Frame, ReentrancyMark};
-use crate::engine::reloads::Reloading;
+use crate::engine::reloads::{Reloading, TypedReloads};
+use crate::engine::typed::Refreshing;
 use crate::engine::{Engine, WithHasher};
 use crate::entry::Entry;
 use crate::executor::Job;
@@ -36,7 +37,13 @@ impl<K, V> Engine<K, V> {
     /// grow the stack, and ends after as many reloads as may be under way.
     #[cold]
     pub fn hand_reloads_on(&self) -> Option<Vec<Entry<K, V>>> {
-        let reloads = self.reloads.as_ref().filter(|_| self.core.notices.has_noted_reloads())?;
+        let hand_on = self.hand_on.filter(|_| self.core.notices.has_noted_reloads())?;
+        hand_on(self)
+    }
+
+    /// The part of [`hand_reloads_on`](Self::hand_reloads_on) that only a cache with a loader has.
+    fn hand_on(&self) -> Option<Vec<Entry<K, V>>> {
+        let reloads = self.refresh()?;
         let may_reload = reentrancy::may_reload() || seeded("reloads-run-where-they-are-found");
         let frame = Frame::HandingOn(self.core.id());
         let mark = may_reload.then(|| ReentrancyMark::push_once(frame)).flatten();
@@ -55,7 +62,7 @@ impl<K, V> Engine<K, V> {
     /// Has a node reloaded, stale or not. Returns whether this call has begun a reload: not if one
     /// is under way, or too many are.
     pub fn refresh_node(&self, node: &Handle<K, V>) -> bool {
-        let Some(reloads) = &self.reloads else { return false };
+        let Some(reloads) = self.refresh() else { return false };
         let is_noted = reloads.take(&self.core, node.id(), None);
         // Also if the node's reload was noted before, where none may begin.
         self.core.drop_caught(self.hand_reloads_on());
@@ -86,7 +93,7 @@ where
 {
     /// From now on, reads start reloads by the stored loader, as jobs that block.
     pub fn start_reloads(self: &Arc<Self>) {
-        let Some(reloads) = &self.reloads else { return };
+        let Some(reloads) = self.refresh() else { return };
         let engine = Arc::downgrade(self);
         reloads.set_starter(Box::new(move |reloading: Reloading| {
             let core = engine.upgrade().map(|engine| plain::Arc::clone(&engine.core))?;
@@ -122,7 +129,7 @@ where
         if self.flight_of(key).1.is_some_and(|it| !it.is_overtaken(generation)) {
             return false;
         }
-        let Some(reloads) = &self.reloads else { return false };
+        let Some(reloads) = self.refresh() else { return false };
         let Some(place) = reloads.place() else { return false };
         let (engine, key) = (self.for_a_job(), key.to_key());
         self.core.notices.execute_reload(caught(move || {
@@ -157,7 +164,7 @@ impl<K: Eq, V> Engine<K, V> {
         E: Send + Sync + 'static,
         Q: Equivalent<K> + ?Sized,
     {
-        let reloads = self.reloads.as_ref()?;
+        let reloads = self.refresh()?;
         let Failed { reason, at, times } = {
             let guard = crate::epoch::pin();
             reloads.failures.of(self.peek_at(&guard, key)?.id())?
@@ -165,4 +172,11 @@ impl<K: Eq, V> Engine<K, V> {
         let error = reason.as_ref().and_then(<Arc<E> as Reason>::adopt);
         Some(ReloadFailure { error, at: self.core.ticker.instant_of(at), in_a_row: times })
     }
+}
+
+impl<K: Send + Sync + 'static, V: Send + Sync + 'static> Refreshing<K, V> {
+    pub const BY_A_LOADER: Self = Self {
+        reloads: |settings, policy, loader| Box::new(TypedReloads::new(settings, policy, loader)),
+        hand_on: Engine::hand_on,
+    };
 }

@@ -32,7 +32,7 @@ impl<K, V> Engine<K, V> {
     /// begin, since it may be the caller's own, nor in an executor that is given reloads of this
     /// cache, since it may be one of those that follow.
     pub fn await_reload(&self, node: &Handle<K, V>, deadline: Option<Instant>) {
-        if let Some(reloads) = &self.reloads
+        if let Some(reloads) = self.refresh()
             && self.reload_goes_on(node)
             && reentrancy::may_reload()
             && !reentrancy::hands_on(self.core.id())
@@ -44,7 +44,7 @@ impl<K, V> Engine<K, V> {
 
     /// [`await_reload`](Self::await_reload) for tasks.
     pub async fn await_reload_async(&self, node: &Handle<K, V>) {
-        if let Some(reloads) = &self.reloads
+        if let Some(reloads) = self.refresh()
             && self.reload_goes_on(node)
             && reentrancy::may_reload()
         {

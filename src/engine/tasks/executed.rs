@@ -116,7 +116,7 @@ where
     ) -> Made<K, V, E> {
         let (draft, mut joined) = (self.draft_for_load(key.to_key()), None);
         let hash = draft.hashed().hash;
-        let wait = self.reloads.as_ref()?.waits.on(hash);
+        let wait = self.refresh()?.waits.on(hash);
         loop {
             let brought = pin!(wait.until(|| self.peek_entry(key)));
             let begun = self.begin_load::<Arc<E>>(None, &draft, &mut joined, &mut Replaces::none());
@@ -148,7 +148,7 @@ where
         if let Some(entry) = self.peek_entry(key) {
             return self.refresh_node(entry.node());
         }
-        let Some(place) = self.reloads.as_ref().and_then(|reloads| reloads.place()) else {
+        let Some(place) = self.refresh().and_then(|reloads| reloads.place()) else {
             return false;
         };
         let draft = self.draft_for_load(key.to_key());

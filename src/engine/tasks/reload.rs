@@ -84,7 +84,7 @@ where
         self: &Arc<Self>,
         loader: Arc<dyn AnyAsyncLoader<K, V, E>>,
     ) {
-        let Some(reloads) = &self.reloads else { return };
+        let Some(reloads) = self.refresh() else { return };
         let engine = Arc::downgrade(self);
         reloads.set_starter(Box::new(move |reloading: Reloading| {
             let core = engine.upgrade().map(|engine| Arc::clone(&engine.core))?;

@@ -3,7 +3,7 @@
 
 use crate::clock::{NEVER, Nanos, Timestamp};
 use crate::engine::Engine;
-use crate::engine::read::NodeRef;
+use crate::engine::asked::{Answer, Basis, Terms};
 use crate::engine::reentrancy;
 use crate::epoch;
 use crate::expiration::{HookLifetime, Lease, Lifetime, lifetime};
@@ -11,66 +11,10 @@ use crate::expiry::Expiry;
 use crate::expiry::default_hook::{self, Hook, Sealed};
 use crate::hash::Hashed;
 use crate::node::remaining;
-use crate::pool::{Handle, HardDeadline, Local, RawHandle};
+use crate::pool::{HardDeadline, Local, RawHandle};
 use crate::primitives::atomic::Ordering;
 use crate::primitives::seeded;
 use equivalent::Equivalent;
-
-/// The weight of a value, and how the write says when it ends.
-#[derive(Clone, Copy)]
-pub struct Terms {
-    pub weight: u32,
-    pub lifetime: Lifetime,
-    /// The time until the value is stale; `None` is by the cache's fixed setting, if there is
-    /// refresh.
-    pub refresh: Option<Nanos>,
-}
-
-/// The hooks' answer about a new value, and the reading of the clock that they were told.
-#[derive(Clone, Copy)]
-pub struct Answer {
-    pub hook: HookLifetime,
-    pub now: Timestamp,
-}
-
-/// The hooks' answer, if they were asked, and the key's entry, if the answer depends on it.
-pub struct Answered<K, V> {
-    pub answer: Option<Answer>,
-    pub basis: Option<Basis<K, V>>,
-}
-
-impl<K, V> Answered<K, V> {
-    /// The hooks were not asked.
-    pub const NOBODY: Self = Self { answer: None, basis: None };
-}
-
-/// The key's entry when the hooks were asked, where their answer depends on it.
-pub enum Basis<K, V> {
-    /// No living entry.
-    Absent,
-    /// This entry, whose hard deadline was `ends`. The count keeps its id from being given to
-    /// another entry.
-    Entry { node: Handle<K, V>, ends: Timestamp },
-}
-
-impl<K, V> Basis<K, V> {
-    /// The hard deadline that the hooks were told of the entry.
-    pub fn told(&self) -> Option<Timestamp> {
-        match self {
-            Self::Absent => None,
-            Self::Entry { ends, .. } => Some(*ends),
-        }
-    }
-
-    /// Whether the key's entry is still the same.
-    pub fn is_still(&self, living: Option<NodeRef<'_, K, V>>) -> bool {
-        match (self, living) {
-            (Self::Absent, None) => true,
-            (Self::Entry { node, .. }, Some(living)) => node.id() == living.id(),
-            _ => false,
-        }
-    }
-}
 
 /// When an entry ends: at the latest, and unless it is read before.
 #[derive(Clone, Copy)]
@@ -105,18 +49,13 @@ impl<K, V> Engine<K, V> {
     #[inline(never)]
     pub fn terms(&self, node: &Local<'_, K, V>, lease: Lease) -> Terms {
         let Lease { lifetime, refresh } = lease;
-        let refresh =
-            refresh.or_else(|| if self.reloads.is_some() { self.ask_refresh(node) } else { None });
+        let refresh = refresh.or_else(|| self.ask_refresh(node));
         Terms { weight: self.weigh(node), lifetime, refresh }
     }
 
     /// The refresh policy's answer: the time until the value is stale.
-    #[cold]
     pub fn ask_refresh(&self, node: &Local<'_, K, V>) -> Option<Nanos> {
-        let policy = self.reloads.as_ref()?.policy.as_ref()?;
-        let now = self.core.ticker.instant_of(self.core.ticker.coarse());
-        let _mark = self.core.mark_callback(node.meta(), node.id());
-        Some(lifetime(policy(node.key(), node.value(), now)))
+        self.reloads.as_ref()?.ask(&self.core, node)
     }
 
     /// Whether the hooks are asked about a value that is written with this term.

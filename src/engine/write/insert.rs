@@ -1,46 +1,19 @@
 //! Inserts of single keys.
 
 use super::commit::{CommitOutcome, Put};
-use super::hooks::{Answered, Basis, Readings, Terms};
+use super::hooks::Readings;
 use crate::clock::Timestamp;
 use crate::engine::Engine;
-use crate::engine::flights::{Clearance, Obstacle, OnLoad};
+use crate::engine::asked::{Answered, Basis, Insert, InsertState, Terms, Waiting};
+use crate::engine::flights::{Obstacle, OnLoad};
 use crate::engine::read::{NodeRef, Slot};
-use crate::engine::step::{Step, block_on, is_owned};
+use crate::engine::step::{Step, block_on};
+use crate::engine::typed::Asking;
 use crate::epoch::Guard;
 use crate::expiration::{Lease, Lifetime};
 use crate::hash::Hashed;
 use crate::loaded::Loaded;
-use crate::pool::{Handle, Local};
-
-/// The state of an insert on the slow path.
-struct InsertState<K, V> {
-    terms: Terms,
-    answered: Answered<K, V>,
-    /// What kept the last attempt from committing.
-    obstacle: Obstacle,
-    clearance: Clearance<'static>,
-}
-
-/// What is left to do of an insert, if it has to wait. Boxed: it is rare, and inserts that do not
-/// wait return one word.
-pub type Waiting<K, V> = Option<Box<Insert<K, V>>>;
-
-/// An insert between two steps.
-pub struct Insert<K, V> {
-    node: Handle<K, V>,
-    attempt: InsertState<K, V>,
-}
-
-const _: () = is_owned::<Insert<String, String>>();
-
-impl<K, V> InsertState<K, V> {
-    /// Of an insert that this obstacle has sent to the slow path.
-    fn new(terms: Terms, asked: Option<Answered<K, V>>, obstacle: Obstacle) -> Self {
-        let answered = asked.unwrap_or(Answered::NOBODY);
-        Self { terms, answered, obstacle, clearance: Clearance::Idle }
-    }
-}
+use crate::pool::Local;
 
 impl<K: Eq, V> Engine<K, V> {
     pub fn insert(&self, key: Hashed<K>, value: V, lifetime: Lifetime) {
@@ -56,8 +29,10 @@ impl<K: Eq, V> Engine<K, V> {
         // Prefetches the bucket, so that the miss overlaps with making the node.
         self.core.index.prefetch(key.hash);
         self.check_key(key.as_ref());
-        if self.is_asked(lifetime) || self.asks_about_values {
-            return self.insert_with_hooks(key, value, lifetime);
+        if let Some(asking) = &self.asking
+            && (self.is_asked(lifetime) || self.asks_about_values)
+        {
+            return (asking.insert)(self, key, value, lifetime);
         }
         let guard = crate::epoch::pin_inline();
         // Pinning is a full fence: it waits until all earlier stores are done. So it is cheaper to
@@ -100,19 +75,19 @@ impl<K: Eq, V> Engine<K, V> {
         let guard = (depends && self.hooks.weigher.is_none()).then(crate::epoch::pin_inline);
         let node = self.pool.draft(key).fill(value);
         let mut terms = Terms { weight: self.weigh(&node), lifetime, refresh: None };
+        let mut asked = None;
         if is_asked && self.answers_alone {
             terms.lifetime = self.ask_alone(&node);
-            let guard = crate::epoch::pin_inline();
-            return self.insert_node(guard, node, terms, None);
+        } else {
+            let basis = depends.then(|| {
+                let guard = guard.unwrap_or_else(crate::epoch::pin);
+                self.basis_of(guard, node.hashed())
+            });
+            let ask = || self.ask(&node, basis.as_ref(), Readings::CoarseFirst);
+            let answer = is_asked.then(ask);
+            asked = Some(Answered { answer, basis });
         }
-        let basis = depends.then(|| {
-            let guard = guard.unwrap_or_else(crate::epoch::pin_inline);
-            self.basis_of(guard, node.hashed())
-        });
-        let ask = || self.ask(&node, basis.as_ref(), Readings::CoarseFirst);
-        let answer = is_asked.then(ask);
-        let answered = Answered { answer, basis };
-        self.insert_node(crate::epoch::pin_inline(), node, terms, Some(answered))
+        self.insert_node(crate::epoch::pin_inline(), node, terms, asked)
     }
 
     /// [`insert`](Self::insert) in a cache with refresh.
@@ -166,7 +141,7 @@ impl<K: Eq, V> Engine<K, V> {
             (Basis::Absent, None) => true,
             (Basis::Entry { .. }, Some(old)) => {
                 let asked_at = answered.answer.map(|answer| answer.now);
-                basis.is_still(Some(old))
+                basis.is_still(Some(old.id()))
                     && asked_at.is_some_and(|now| old.seen() > now)
                     && !self.core.hot.is_cleared(old.meta())
             }
@@ -198,27 +173,41 @@ impl<K: Eq, V> Engine<K, V> {
     pub fn step_insert(&self, insert: &mut Insert<K, V>) -> Step<()> {
         loop {
             let Insert { node, attempt } = insert;
-            match attempt.obstacle {
-                Obstacle::EntryChanged => return self.step_insert_owning(insert),
-                Obstacle::Flight => {
-                    attempt.clearance = self.clearance(node.hashed(), |_| true)?;
-                    // The life begins after the wait, so the hooks are asked about that instant.
-                    if attempt.answered.basis.is_some() {
-                        // That step may have to wait as well.
-                        attempt.obstacle = Obstacle::EntryChanged;
-                        return self.step_insert_owning(insert);
-                    }
-                    if attempt.answered.answer.is_some() {
-                        let local = self.pool.local(node);
-                        attempt.answered.answer = Some(self.ask(&local, None, Readings::Precise));
-                    }
-                }
-                Obstacle::Changed | Obstacle::Overtaken => {}
+            if attempt.obstacle == Obstacle::Flight {
+                attempt.clearance = self.clearance(node.hashed(), |_| true)?;
             }
+            if let Some(asking) = &self.asking
+                && (asking.again)(self, insert)?
+            {
+                return Ok(());
+            }
+            let Insert { node, attempt } = insert;
             attempt.obstacle = Obstacle::Changed;
             if self.try_insert(crate::epoch::pin(), self.pool.local(node), attempt).is_ok() {
                 return Ok(());
             }
+        }
+    }
+
+    /// The part of a step in which the hooks are asked again, if they have to be. Returns whether
+    /// the insert is done.
+    #[cold]
+    fn ask_again(&self, insert: &mut Insert<K, V>) -> Step<bool> {
+        let Insert { node, attempt } = insert;
+        match attempt.obstacle {
+            // The life begins after the wait, so the hooks are asked about that instant.
+            Obstacle::Flight if attempt.answered.basis.is_some() => {
+                // That step may have to wait as well.
+                attempt.obstacle = Obstacle::EntryChanged;
+                self.step_insert_owning(insert).map(|()| true)
+            }
+            Obstacle::Flight if attempt.answered.answer.is_some() => {
+                let local = self.pool.local(node);
+                attempt.answered.answer = Some(self.ask(&local, None, Readings::Precise));
+                Ok(false)
+            }
+            Obstacle::EntryChanged => self.step_insert_owning(insert).map(|()| true),
+            Obstacle::Flight | Obstacle::Changed | Obstacle::Overtaken => Ok(false),
         }
     }
 
@@ -270,7 +259,7 @@ impl<K: Eq, V> Engine<K, V> {
     ) -> Result<(CommitOutcome, Timestamp), Obstacle> {
         let Answered { answer, basis } = &attempt.answered;
         if let (Some(answer), Some(basis)) = (answer, basis)
-            && !basis.is_still(self.living_for(answer.now, basis, old)?)
+            && !basis.is_still(self.living_for(answer.now, basis, old)?.map(NodeRef::id))
         {
             return Err(Obstacle::EntryChanged);
         }
@@ -296,4 +285,9 @@ impl<K: Eq, V> Engine<K, V> {
         flight.land();
         Ok(())
     }
+}
+
+impl<K: Eq, V> Asking<K, V> {
+    pub const OF_INSERTS: Self =
+        Self { insert: Engine::insert_with_hooks, again: Engine::ask_again };
 }

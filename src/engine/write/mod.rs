@@ -9,6 +9,6 @@ mod prepare;
 mod remove;
 
 pub use commit::Put;
-pub use hooks::{Answer, Basis, Readings, Terms};
+pub use hooks::Readings;
 pub use prepare::fresh;
 pub use remove::{Condition, NoCondition, Removal};

@@ -1,9 +1,10 @@
 //! What all writes of a value share: completing the node before the commit, and the steps after it.
 
 use super::commit::{CommitOutcome, Put};
-use super::hooks::{Answer, Answered, Basis, Readings, Terms};
+use super::hooks::Readings;
 use crate::clock::{NEVER, Timestamp};
 use crate::engine::Engine;
+use crate::engine::asked::{Answer, Answered, Basis, Terms};
 use crate::engine::flights::{Clearance, Obstacle};
 use crate::engine::maintenance::Write;
 use crate::engine::read::{NodeRef, Slot};
@@ -74,12 +75,7 @@ impl<K, V> Engine<K, V> {
     ) -> Put {
         let put = self.prepare(node, old, terms, answer);
         if let Some(reloads) = &self.reloads {
-            reloads.failures.begin_life(put.id);
-            let created = node.meta().created();
-            let stale = created.saturating_add(terms.refresh.unwrap_or(reloads.after_write()));
-            if let Some(mark) = self.pool.raw().refresh(put.id) {
-                mark.set(stale);
-            }
+            reloads.begin_life(&self.core, node.meta(), put.id, terms.refresh);
         }
         put
     }
@@ -133,7 +129,7 @@ impl<K, V> Engine<K, V> {
     /// Wakes those who wait for a value of a key with this hash, in a cache with refresh.
     pub fn wake_for(&self, hash: Hash32) {
         if let Some(reloads) = &self.reloads {
-            reloads.waits.wake(hash);
+            reloads.wake(hash);
         }
     }
 }
@@ -156,6 +152,7 @@ impl<K: Eq, V> Engine<K, V> {
 
     /// Puts a value into a key that this thread's flight owns. Returns the new entry, and the old
     /// one if the hooks were asked about it: the caller drops it after the flight.
+    #[inline(never)]
     pub fn put_owning(
         &self,
         node: Local<'_, K, V>,
