@@ -135,7 +135,7 @@ where
         config.has_listener = !hooks.listeners.is_empty();
         config.refresh.has_policy = hooks.refresh.is_some();
         config.check()?;
-        WithHasher::new(config, hooks, hasher)
+        WithHasher::new(&config, hooks, hasher)
             .map_err(|error| BuildError::new("scheduler", format!("its thread: {error}")))
     }
 }

@@ -1,7 +1,7 @@
 //! Settings of lifetimes.
 
 use super::Builder;
-use crate::engine::Asking;
+use crate::engine::{Asking, Engine};
 use crate::expiry::{Expiry, expire};
 use std::time::Duration;
 
@@ -52,6 +52,7 @@ impl<K: Eq + 'static, V: 'static, C, M> Builder<K, V, C, M> {
     /// assert_eq!(cache.get("k"), None);
     /// ```
     pub fn time_to_idle(mut self, time_to_idle: Duration) -> Self {
+        self.hooks.renew = Some(Engine::renew);
         self.config.time_to_idle = Some(time_to_idle);
         self
     }
@@ -63,6 +64,7 @@ impl<K: Eq + 'static, V: 'static, C, M> Builder<K, V, C, M> {
     /// a policy run.
     pub fn expire_after(mut self, expiry: impl Expiry<K, V> + Send + Sync + 'static) -> Self {
         self.hooks.asking = Some(Asking::OF_INSERTS);
+        self.hooks.renew = Some(Engine::renew);
         self.hooks.expiry = Some(Box::new(expiry));
         self
     }

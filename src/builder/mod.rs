@@ -60,6 +60,7 @@ impl<K, V, C, M> Builder<K, V, C, M> {
                 loader: None,
                 listen: None,
                 asking: None,
+                renew: None,
                 refreshing: None,
                 schedule: None,
             },

@@ -7,7 +7,7 @@ use super::read_mode::{Facts, ReadMode};
 use super::reloads::{AnyReloads, RefreshPolicy, TypedReloads};
 use super::step::Step;
 use crate::async_listener::{AsyncListener, Share};
-use crate::clock::{Clock, Nanos, Ticker, nanos};
+use crate::clock::{Clock, Nanos, Ticker, Timestamp, nanos};
 use crate::config::{Config, EvictionPolicy, Policy, RefreshSettings};
 use crate::entry::Entry;
 use crate::executor::Running;
@@ -16,6 +16,7 @@ use crate::expiry::Expiry;
 use crate::expiry::default_hook::{Sealed, SetsOn};
 use crate::hash::{Hashed, hash32};
 use crate::key_source::KeySource;
+use crate::links::NodeId;
 use crate::loader::Reload;
 use crate::pool::{Column, Columns, Pool, RawPool};
 use crate::primitives::atomic::AtomicBool;
@@ -85,6 +86,20 @@ pub struct Asking<K, V> {
     pub again: fn(&Engine<K, V>, &mut Insert<K, V>) -> Step<bool>,
 }
 
+/// What a read has made of a life that it prolongs.
+pub enum Renewed {
+    /// The entry lives until then.
+    Until(Timestamp),
+    /// It had expired.
+    Over,
+    /// The key has to be looked up again.
+    Changed,
+}
+
+/// Prolongs the life of a node that was found living, with this deadline. Sets the flag if a pass
+/// is to follow.
+pub type Renew<K, V> = fn(&Engine<K, V>, NodeId, Timestamp, Timestamp, &mut bool) -> Renewed;
+
 type HandOn<K, V> = fn(&Engine<K, V>) -> Option<Vec<Entry<K, V>>>;
 
 /// What a cache with a stored loader has.
@@ -107,6 +122,7 @@ pub struct Hooks<K, V> {
     pub loader: Option<Reload<K, V>>,
     pub listen: Option<Listen<K, V>>,
     pub asking: Option<Asking<K, V>>,
+    pub renew: Option<Renew<K, V>>,
     pub refreshing: Option<Refreshing<K, V>>,
     /// Registers the cache with the scheduler. (By a pointer, so that only a program that asks for
     /// a scheduler has its code.)
@@ -151,7 +167,9 @@ impl<K, V, S> WithHasher<K, V, S> {
 pub struct Engine<K, V> {
     pub core: Arc<Core>,
     pub pool: Pool<K, V>,
-    pub hooks: Hooks<K, V>,
+    pub expiry: Option<ExpiryPolicy<K, V>>,
+    pub weigher: Option<Weigher<K, V>>,
+    pub async_listeners: Vec<Arc<dyn Tell>>,
     /// What reads have to do beside finding the entry.
     pub mode: ReadMode,
     /// Whether the policy's update hook is known to ask the create hook, as the trait's default
@@ -167,6 +185,7 @@ pub struct Engine<K, V> {
     /// Hands on the reloads that were noted.
     pub hand_on: Option<HandOn<K, V>>,
     pub asking: Option<Asking<K, V>>,
+    pub renew: Option<Renew<K, V>>,
     /// The cache itself, for reloads on an executor. Without its type, since the handles' auto
     /// traits would else depend on it.
     pub myself: OnceLock<Weak<dyn Any + Send + Sync>>,
@@ -191,11 +210,11 @@ where
 {
     /// # Errors
     /// If the scheduler's thread cannot be started.
-    pub fn new(config: Config, hooks: Hooks<K, V>, hasher: S) -> std::io::Result<Arc<Self>> {
-        let schedule = hooks.schedule.filter(|_| config.scheduled).zip(Some(config.clock.clone()));
+    pub fn new(config: &Config, hooks: Hooks<K, V>, hasher: S) -> std::io::Result<Arc<Self>> {
+        let schedule = hooks.schedule.filter(|_| config.scheduled);
         let cache = Arc::new(Self { engine: Engine::new(config, hooks), hasher });
-        if let Some((schedule, clock)) = schedule {
-            schedule(&cache.core, &clock)?;
+        if let Some(schedule) = schedule {
+            schedule(&cache.core, &config.clock)?;
         }
         if cache.reloads.is_some() {
             let myself = Arc::downgrade(&cache) as Weak<dyn Any + Send + Sync>;
@@ -219,38 +238,42 @@ where
 }
 
 impl<K, V> Engine<K, V> {
-    fn new(config: Config, mut hooks: Hooks<K, V>) -> Self
+    fn new(config: &Config, hooks: Hooks<K, V>) -> Self
     where
         K: Send + Sync + 'static,
         V: Send + Sync + 'static,
     {
-        let pool = Pool::new(columns(&config));
-        let sets_on = hooks.expiry.as_ref().and_then(|policy| policy.sets_on(Sealed));
+        let Hooks { expiry, weigher, async_listeners, asking, renew, .. } = hooks;
+        let pool = Pool::new(columns(config));
+        let sets_on = expiry.as_ref().and_then(|policy| policy.sets_on(Sealed));
         let leaves_reads_alone = matches!(sets_on, Some(SetsOn::Create | SetsOn::Write));
-        let asks = hooks.expiry.is_some() && !leaves_reads_alone;
-        let all = std::mem::take(&mut hooks.listeners);
-        let listener = hooks.listen.map(|listen| listen(Listeners { pool: pool.share(), all }));
-        let (core, mode) = parts(&config, asks, pool.raw(), listener);
         let answers_alone = matches!(sets_on, Some(SetsOn::Write | SetsOn::Access));
-        let asks_about_values = hooks.weigher.is_some() || config.reloads().is_some();
-        let (policy, loader) = (hooks.refresh.take(), hooks.loader.take());
-        let refreshing = hooks.refreshing.take().zip(config.reloads());
+        let all = hooks.listeners;
+        let listener = hooks.listen.map(|listen| listen(Listeners { pool: pool.share(), all }));
+        let asks_on_reads = expiry.is_some() && !leaves_reads_alone;
+        let (core, mode) = parts(config, asks_on_reads, pool.raw(), listener);
+        let refreshing = hooks.refreshing.zip(config.reloads());
         let hand_on = refreshing.as_ref().map(|(it, _)| it.hand_on);
-        let reloads = refreshing.map(|(it, settings)| (it.reloads)(settings, policy, loader));
+        let make = |(it, settings): (Refreshing<K, V>, _)| {
+            (it.reloads)(settings, hooks.refresh, hooks.loader)
+        };
         Self {
             core,
             pool,
             mode,
             updates_create: AtomicBool::new(answers_alone),
             answers_alone,
-            asks_about_values,
+            asks_about_values: weigher.is_some() || config.reloads().is_some(),
+            expiry,
+            weigher,
+            async_listeners,
             hand_on,
-            asking: hooks.asking.take(),
-            reloads,
+            asking,
+            renew,
+            reloads: refreshing.map(make),
             myself: OnceLock::new(),
-            hooks,
-            name: config.name,
-            eviction: config.eviction,
+            name: config.name.clone(),
+            eviction: config.eviction.clone(),
         }
     }
 }

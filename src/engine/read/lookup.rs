@@ -222,7 +222,7 @@ impl<K, V> Engine<K, V> {
     }
 
     /// The node of an id that the index holds, under a guard.
-    fn node_at(&self, id: NodeId) -> NodeRef<'_, K, V> {
+    pub(super) fn node_at(&self, id: NodeId) -> NodeRef<'_, K, V> {
         let address = self.pool.address(id);
         NodeRef { address, id, seen: address.meta().deadline() }
     }

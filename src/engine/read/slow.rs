@@ -3,11 +3,13 @@
 use super::lookup::NodeRef;
 use crate::clock::Timestamp;
 use crate::engine::Engine;
+use crate::engine::typed::Renewed;
 use crate::epoch::Guard;
 use crate::expiration::{HookLifetime, lifetime};
 use crate::expiry::Expiry;
 use crate::expiry::default_hook::{self, Hook, Sealed};
 use crate::hash::Hashed;
+use crate::links::NodeId;
 use crate::node::{GONE, remaining};
 use crate::pool::{HardDeadline, RefreshMark};
 use crate::primitives::seeded;
@@ -61,9 +63,13 @@ impl<K, V> Engine<K, V> {
         }
         node = node.filter(|node| accepts(*node, coarse));
         if self.mode.renews()
-            && let Some(living) = node
+            && let (Some(living), Some(renew)) = (node, self.renew)
         {
-            node = self.renew(living, coarse, &mut due)?;
+            node = match renew(self, living.id(), living.seen(), coarse, &mut due) {
+                Renewed::Until(deadline) => Some(living.with_deadline(deadline)),
+                Renewed::Over => None,
+                Renewed::Changed => return None,
+            };
         }
         if let Some(node) = node {
             due |= self.core.record_read(node.id());
@@ -75,9 +81,9 @@ impl<K, V> Engine<K, V> {
         Some(Lookup { node, due })
     }
 
-    /// Gives the entry the lifetime that it has after a read, by idle time and read hook. Returns
-    /// `Some(None)` if it had expired, and `None` if the key has to be looked up again. If the
-    /// entry has left the cache since it was found:
+    /// Gives the entry the lifetime that it has after a read, by idle time and read hook. A guard
+    /// of the caller's protects the node, which had the deadline `seen`. If the entry has left
+    /// the cache since it was found:
     ///
     /// * and the hook was not asked, the key is looked up again: the entry may have expired, and an
     ///   earlier read would have kept it alive;
@@ -97,13 +103,8 @@ impl<K, V> Engine<K, V> {
     /// The clock is read after the deadline that it judges. So a read that was held up never takes
     /// back what a later read has given. A coarse reading from before the lookup, where it is good
     /// enough, only prolongs.
-    #[inline(never)]
-    fn renew<'g>(
-        &self,
-        node: NodeRef<'g, K, V>,
-        coarse: Timestamp,
-        due: &mut bool,
-    ) -> Option<Option<NodeRef<'g, K, V>>> {
+    pub fn renew(&self, id: NodeId, seen: Timestamp, coarse: Timestamp, due: &mut bool) -> Renewed {
+        let node = self.node_at(id).with_deadline(seen);
         let life = node.meta();
         let hard_word = self.pool.raw().hard_deadline(node.id());
         let (mut memo, mut was_asked) = (None, false);
@@ -118,7 +119,7 @@ impl<K, V> Engine<K, V> {
                 let refresh = self.pool.raw().refresh(node.id());
                 let goes_on = refresh.is_some_and(RefreshMark::was_reloaded);
                 let is_hit = was_asked && !goes_on || seeded("gone-is-a-hit");
-                return is_hit.then_some(Some(node));
+                return if is_hit { Renewed::Until(seen) } else { Renewed::Changed };
             }
             let now = self.now_for(deadline, coarse);
             if deadline <= now {
@@ -127,7 +128,7 @@ impl<K, V> Engine<K, V> {
                     continue;
                 }
                 let is_indexed = self.core.is_indexed(node.id().with(node.meta()));
-                return is_indexed.then_some(None);
+                return if is_indexed { Renewed::Over } else { Renewed::Changed };
             }
             let hard_deadline = hard_word.map_or(deadline, HardDeadline::load);
             let mut new_hard = hard_deadline;
@@ -143,7 +144,7 @@ impl<K, V> Engine<K, V> {
             }
             match hard_word {
                 // Nothing changes.
-                None if new_hard == deadline => return Some(Some(node.with_deadline(deadline))),
+                None if new_hard == deadline => return Renewed::Until(deadline),
                 Some(word) if new_hard != hard_deadline => {
                     has_stored = word.exchange(hard_deadline, new_hard);
                     if !has_stored {
@@ -163,9 +164,9 @@ impl<K, V> Engine<K, V> {
             match changed {
                 Some(_) if seeded("renewals-are-made-again") => {}
                 Some(word) if !seeded("renew-looks-at-the-hard-deadline-once") => {
-                    return Some(Some(self.follow(node, word, new, coarse, due)));
+                    return Renewed::Until(self.follow(node, word, new, coarse, due));
                 }
-                _ => return Some(Some(node.with_deadline(new))),
+                _ => return Renewed::Until(new),
             }
         }
     }
@@ -173,14 +174,14 @@ impl<K, V> Engine<K, V> {
     /// Computes the deadline again, because a writer changed the hard deadline after this read had
     /// stored `ours`. Any other change of the deadline is newer, and stays.
     #[cold]
-    fn follow<'g>(
+    fn follow(
         &self,
-        node: NodeRef<'g, K, V>,
+        node: NodeRef<'_, K, V>,
         word: HardDeadline<'_>,
         mut ours: Timestamp,
         coarse: Timestamp,
         due: &mut bool,
-    ) -> NodeRef<'g, K, V> {
+    ) -> Timestamp {
         loop {
             let (now, hard_deadline) = (self.now_for(ours, coarse), word.load());
             if ours > now
@@ -193,7 +194,7 @@ impl<K, V> Engine<K, V> {
                 }
             }
             // It was alive when this read prolonged it.
-            return node.with_deadline(ours);
+            return ours;
         }
     }
 
@@ -238,7 +239,7 @@ impl<K, V> Engine<K, V> {
         hard_deadline: Timestamp,
         memo: &mut Option<HookLifetime>,
     ) -> Timestamp {
-        let Some(expiry) = self.hooks.expiry.as_deref().filter(|_| self.mode.asks()) else {
+        let Some(expiry) = self.expiry.as_deref().filter(|_| self.mode.asks()) else {
             return hard_deadline;
         };
         let answer = memo.get_or_insert_with(|| {

@@ -10,7 +10,7 @@ impl<K, V> Engine<K, V> {
     /// Whether a task that has read has to await something ([`tell_async`](Self::tell_async)).
     #[inline]
     pub fn tells_after_read(&self) -> bool {
-        self.hooks.async_listeners.iter().any(|listener| !listener.is_idle())
+        self.async_listeners.iter().any(|listener| !listener.is_idle())
     }
 
     /// Whether a task that has written has to await something.
@@ -43,7 +43,7 @@ impl<K, V> Engine<K, V> {
         {
             *limit = None;
         }
-        for listener in &self.hooks.async_listeners {
+        for listener in &self.async_listeners {
             let mut telling = listener.tell(share);
             poll_fn(|context| {
                 let _mark = ReentrancyMark::push(Frame::Telling(self.core.id()));

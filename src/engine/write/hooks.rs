@@ -40,7 +40,7 @@ impl<K, V> Engine<K, V> {
     /// The weigher's answer; 1 without a weigher.
     #[inline(always)]
     pub fn weigh(&self, node: &Local<'_, K, V>) -> u32 {
-        let Some(weigher) = &self.hooks.weigher else { return 1 };
+        let Some(weigher) = &self.weigher else { return 1 };
         let _mark = self.core.mark_callback(node.meta(), node.id());
         weigher(node.key(), node.value())
     }
@@ -61,7 +61,7 @@ impl<K, V> Engine<K, V> {
     /// Whether the hooks are asked about a value that is written with this term.
     #[inline(always)]
     pub fn is_asked(&self, lifetime: Lifetime) -> bool {
-        self.hooks.expiry.is_some() && matches!(lifetime, Lifetime::Policy)
+        self.expiry.is_some() && matches!(lifetime, Lifetime::Policy)
     }
 
     /// Whether the hooks' answer depends on the key's entry, which then has to be looked up first.
@@ -80,7 +80,7 @@ impl<K, V> Engine<K, V> {
     /// Asks a policy that [answers alone](Self::answers_alone) how long the node is to live.
     #[inline(never)]
     pub fn ask_alone(&self, node: &Local<'_, K, V>) -> Lifetime {
-        let Some(expiry) = &self.hooks.expiry else { return Lifetime::Policy };
+        let Some(expiry) = &self.expiry else { return Lifetime::Policy };
         let _mark = self.core.mark_callback(node.meta(), node.id());
         let start = self.core.ticker.start();
         Lifetime::AtMost(lifetime(expiry.expire_after_create(node.key(), node.value(), start)))
@@ -95,25 +95,26 @@ impl<K, V> Engine<K, V> {
         readings: Readings,
     ) -> Answer {
         let ticker = &self.core.ticker;
-        let coarsely = readings == Readings::CoarseFirst;
+        let mut coarsely = readings == Readings::CoarseFirst;
         let mut now = if coarsely { ticker.coarse() } else { ticker.now() };
-        let mut hook = self.ask_at(node, basis, now);
-        if coarsely {
-            let ends = self.ends(Lifetime::Policy, hook, now);
-            if ticker.is_short(ends.deadline.saturating_since(now)) {
-                now = ticker.now();
-                if let HookLifetime::For(_) = hook {
-                    let pinned = seeded("hooks-are-asked-again-under-the-lock").then(epoch::pin);
-                    let _locked = pinned.as_ref().zip(basis).and_then(|(guard, basis)| {
-                        let Basis::Entry { node, .. } = basis else { return None };
-                        self.core.index.lock_id(guard, node.meta().hash(), node.id())
-                    });
-                    // The hook may have computed the answer from the reading that it was told.
-                    hook = self.ask_at(node, basis, now);
-                }
+        let pinned = seeded("hooks-are-asked-again-under-the-lock").then(epoch::pin);
+        let mut _locked = None;
+        loop {
+            let hook = self.ask_at(node, basis, now);
+            let left = || self.ends(Lifetime::Policy, hook, now).deadline.saturating_since(now);
+            if !coarsely || !ticker.is_short(left()) {
+                return Answer { hook, now };
             }
+            (now, coarsely) = (ticker.now(), false);
+            if let HookLifetime::Same(_) = hook {
+                return Answer { hook, now };
+            }
+            // The hook may have computed the answer from the reading that it was told.
+            _locked = pinned.as_ref().zip(basis).and_then(|(guard, basis)| {
+                let Basis::Entry { node, .. } = basis else { return None };
+                self.core.index.lock_id(guard, node.meta().hash(), node.id())
+            });
         }
-        Answer { hook, now }
     }
 
     #[inline(always)]
@@ -123,7 +124,7 @@ impl<K, V> Engine<K, V> {
         basis: Option<&Basis<K, V>>,
         now: Timestamp,
     ) -> HookLifetime {
-        let Some(expiry) = &self.hooks.expiry else { return HookLifetime::Same(NEVER) };
+        let Some(expiry) = &self.expiry else { return HookLifetime::Same(NEVER) };
         if let Some(&Basis::Entry { ends, .. }) = basis {
             return self.ask_about_update(&**expiry, node, now, ends);
         }

@@ -72,7 +72,7 @@ impl<K: Eq, V> Engine<K, V> {
         // Without a weigher, the pin comes before the node for the reason that `begin_insert`
         // gives. A weigher runs before the pin, and before the look at the key's entry, which
         // notes that it has ended: an insert whose weigher panics changes nothing.
-        let guard = (depends && self.hooks.weigher.is_none()).then(crate::epoch::pin_inline);
+        let guard = (depends && self.weigher.is_none()).then(crate::epoch::pin_inline);
         let node = self.pool.draft(key).fill(value);
         let mut terms = Terms { weight: self.weigh(&node), lifetime, refresh: None };
         let mut asked = None;
