@@ -180,7 +180,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(taken.map(|entry| entry.len()).sum::<usize>(), 2);
     /// ```
     pub fn remove_entry<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> Option<Entry<K, V>> {
-        self.engine().remove(self.hashed(key), None)
+        self.engine().remove(self.hashed(key))
     }
 
     /// Removes the key's entry if `condition` holds for it, and returns a clone of the value if so.
@@ -210,7 +210,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Q: Equivalent<K> + Hash + ?Sized,
         V: Clone,
     {
-        self.engine().remove(self.hashed(key), Some(&mut condition)).map(Entry::into_value)
+        self.engine().remove_if(self.hashed(key), &mut condition).map(Entry::into_value)
     }
 
     /// Removes the key's entry, if there is one, as `Explicit`. It returns nothing; otherwise like
@@ -223,7 +223,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.get("k"), None);
     /// ```
     pub fn invalidate<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) {
-        self.engine().remove(self.hashed(key), None);
+        self.engine().remove(self.hashed(key));
     }
 
     /// Removes all entries: no later read sees an entry that was inserted before this call.

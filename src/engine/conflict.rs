@@ -98,7 +98,7 @@ impl<K, V> Engine<K, V> {
     pub fn overtake_load<Q: Equivalent<K> + ?Sized>(&self, key: Hashed<&Q>) {
         let Some(flight) = self.flight_of(key).1 else { return };
         let is_load = flight.kind() == FlightKind::Load;
-        let is_removed = || is_load && self.find(&crate::epoch::pin(), key).is_none();
+        let is_removed = || is_load && self.find_slow(&crate::epoch::pin(), key).is_none();
         if flight.may_share_entry() || is_removed() {
             flight.overtake();
         }

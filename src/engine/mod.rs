@@ -86,4 +86,3 @@ pub use tasks::{as_task, made_before, until};
 #[cfg(not(cortado_loom))]
 pub use typed::schedule;
 pub use typed::{Asking, Engine, Hooks, Refreshing, WithHasher};
-pub use write::NoCondition;

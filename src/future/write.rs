@@ -3,7 +3,7 @@
 use super::Cache;
 use crate::clock::{NEVER, nanos};
 use crate::compute::Replacement;
-use crate::engine::{NoCondition, as_task};
+use crate::engine::as_task;
 use crate::entry::Entry;
 use crate::error::{PredicateError, PredicateId};
 use crate::expiration::Lifetime;
@@ -72,8 +72,7 @@ where
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        let result =
-            self.engine().remove_async(self.cache.hashed(key), None::<NoCondition<K, V>>).await;
+        let result = self.engine().remove_async(self.cache.hashed(key)).await;
         self.tell().await;
         result
     }
@@ -84,14 +83,14 @@ where
         Q: Equivalent<K> + Hash + ?Sized,
         V: Clone,
     {
-        let result = self.engine().remove_async(self.cache.hashed(key), Some(condition)).await;
+        let result = self.engine().remove_if_async(self.cache.hashed(key), condition).await;
         self.tell().await;
         result.map(Entry::into_value)
     }
 
     /// See [`crate::Cache::invalidate`]. Awaits a computation of the key.
     pub async fn invalidate<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) {
-        self.engine().remove_async(self.cache.hashed(key), None::<NoCondition<K, V>>).await;
+        self.engine().remove_async(self.cache.hashed(key)).await;
         self.tell().await;
     }
 

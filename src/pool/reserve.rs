@@ -5,6 +5,8 @@ use super::address::NodeMemory;
 use crate::links::NodeId;
 use crate::primitives::atomic::{AtomicUsize, Ordering};
 use crate::primitives::{Mutex, seeded};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 
 /// log2 of the bytes in a block. A block may be larger, but by less than a factor of two, unless it
 /// is a single node.
@@ -24,64 +26,26 @@ const IDLE_BYTES: usize = 1 << 18;
 /// back costs system time.
 const IDS_PER_BLOCK: usize = 64;
 
-/// The ids of a block that are in the reserve. If none of them has been touched since the memory of
-/// the block was given back to the system, the block is *parked*.
-#[derive(Clone, Copy, Default)]
+/// The number of a block: what its ids have in common, without their lowest bits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct BlockNumber(u32);
+
+/// The ids of a block that are in the reserve.
+#[derive(Default)]
 struct Block {
     /// The first of the ids that are linked through `timer.next`.
     head: NodeId,
     /// The number of linked ids.
-    listed: u16,
+    listed: usize,
     /// Number of ids at the block's end that have not been touched since the block was given back.
-    untouched: u16,
+    untouched: usize,
 }
 
-impl Block {
-    fn len(self) -> usize {
-        usize::from(self.listed) + usize::from(self.untouched)
-    }
-}
-
-/// Where an id may be: in a block of which others are in use, or in one that is parked.
-#[derive(Clone, Copy)]
-enum In {
-    Partial,
-    Parked,
-}
-
-#[derive(Default)]
 struct State {
-    /// All blocks up to the last one that had ids here. The number of a block is what its ids have
-    /// in common, without their lowest bits.
-    blocks: Vec<Block>,
-    /// No block before has ids: of partial blocks, and of parked ones.
-    lowest: [usize; 2],
-    /// How many blocks are parked.
-    parked: usize,
-}
-
-impl State {
-    /// The lowest block of this kind. `whole` is the number of ids in a parked one.
-    fn lowest(&mut self, kind: In, whole: usize) -> Option<usize> {
-        let from = &mut self.lowest[kind as usize];
-        let is_such = |block: &Block| match kind {
-            In::Partial => block.len() > 0 && usize::from(block.untouched) < whole,
-            In::Parked => usize::from(block.untouched) == whole,
-        };
-        let rest = &self.blocks[*from..];
-        *from += rest.iter().position(is_such).unwrap_or(rest.len());
-        (*from < self.blocks.len()).then_some(*from)
-    }
-
-    /// The block, which is about to have ids of this kind.
-    fn block(&mut self, number: usize, kind: In) -> &mut Block {
-        let lowest = &mut self.lowest[kind as usize];
-        *lowest = number.min(*lowest);
-        if self.blocks.len() <= number {
-            self.blocks.resize(number + 1, Block::default());
-        }
-        &mut self.blocks[number]
-    }
+    /// The other blocks that have ids here, lowest first.
+    partial: BTreeMap<BlockNumber, Block>,
+    /// Blocks whose ids are all here and whose memory was given back to the system, lowest first.
+    parked: BinaryHeap<Reverse<BlockNumber>>,
 }
 
 /// See the [module](self).
@@ -103,18 +67,22 @@ impl Reserve {
             bits,
             idle: (IDLE_BLOCKS << bits).min(IDLE_BYTES / stride),
             len: AtomicUsize::new(0),
-            state: Mutex::new(State::default()),
+            state: Mutex::new(State { partial: BTreeMap::new(), parked: BinaryHeap::new() }),
         }
     }
 
+    fn block_of(&self, id: NodeId) -> BlockNumber {
+        BlockNumber(id.raw() >> self.bits)
+    }
+
     /// The first id of a block.
-    fn first_of(&self, number: usize) -> NodeId {
-        NodeId::from_raw((number << self.bits) as u32)
+    fn first_of(&self, number: BlockNumber) -> NodeId {
+        NodeId::from_raw(number.0 << self.bits)
     }
 
     /// The first id of a block that has not been touched since the block was given back.
-    fn first_untouched(&self, number: usize, block: Block) -> NodeId {
-        let touched = self.block_len() - usize::from(block.untouched);
+    fn first_untouched(&self, number: BlockNumber, block: &Block) -> NodeId {
+        let touched = self.block_len() - block.untouched;
         NodeId::from_raw(self.first_of(number).raw() + touched as u32)
     }
 
@@ -129,7 +97,7 @@ impl Reserve {
 
     /// Number of nodes whose memory was given back to the system.
     pub fn parked(&self) -> usize {
-        self.state.lock().parked << self.bits
+        self.state.lock().parked.len() << self.bits
     }
 
     /// Takes some ids out. Ids of the lowest block that has its memory come first, so that all
@@ -142,16 +110,18 @@ impl Reserve {
             return 0;
         }
         let mut state = self.state.lock();
-        let whole = self.block_len();
-        let number = match state.lowest(In::Partial, whole) {
-            Some(number) => number,
+        let state = &mut *state;
+        let mut entry = match state.partial.first_entry() {
+            Some(entry) => entry,
             None => {
-                let Some(number) = state.lowest(In::Parked, whole) else { return 0 };
-                state.parked -= 1;
-                number
+                let Some(Reverse(number)) = state.parked.pop() else { return 0 };
+                let whole = Block { untouched: self.block_len(), ..Block::default() };
+                state.partial.insert(number, whole);
+                state.partial.first_entry().expect("just inserted")
             }
         };
-        let block = state.block(number, In::Partial);
+        let number = *entry.key();
+        let block = entry.get_mut();
         let mut count = 0;
         for id in taken {
             if block.listed > 0 {
@@ -159,12 +129,15 @@ impl Reserve {
                 block.head = pool.at(block.head).meta().timer.next();
                 block.listed -= 1;
             } else if block.untouched > 0 {
-                *id = self.first_untouched(number, *block);
+                *id = self.first_untouched(number, block);
                 block.untouched -= 1;
             } else {
                 break;
             }
             count += 1;
+        }
+        if block.listed + block.untouched == 0 {
+            entry.remove();
         }
         self.len.fetch_sub(count, Ordering::Relaxed);
         count
@@ -175,7 +148,7 @@ impl Reserve {
     fn is_surplus(&self, state: &State, pool: &impl NodeMemory) -> bool {
         let (all, len, free) = (pool.handed_out(), self.len(), pool.free_len());
         let limit = ((all - len.min(all)) / IDLE_SHARE).max(self.idle);
-        let scattered = len.saturating_sub(state.parked << self.bits);
+        let scattered = len.saturating_sub(state.parked.len() << self.bits);
         free > limit || (free > 0 && scattered > limit)
     }
 
@@ -221,17 +194,16 @@ impl Reserve {
             && let Some(id) = pool.pop_free()
         {
             moved += 1;
-            let number = id.index() >> self.bits;
-            let block = state.block(number, In::Partial);
+            let number = self.block_of(id);
+            let block = state.partial.entry(number).or_default();
             pool.at(id).meta().timer.set_next(block.head);
             block.head = id;
             block.listed += 1;
             // The ids of a chunk that is smaller than a block never complete one.
-            if block.len() == self.block_len() || seeded("park-what-is-in-use") {
+            if block.listed + block.untouched == self.block_len() || seeded("park-what-is-in-use") {
                 pool.give_back(self.first_of(number), self.block_len());
-                let untouched = self.block_len() as u16;
-                *state.block(number, In::Parked) = Block { untouched, ..Block::default() };
-                state.parked += 1;
+                state.partial.remove(&number);
+                state.parked.push(Reverse(number));
                 blocks -= 1;
             }
         }
@@ -242,14 +214,17 @@ impl Reserve {
     /// Visits all ids that are here. No other thread may use the pool meanwhile.
     pub fn for_each(&self, pool: &impl NodeMemory, mut visit: impl FnMut(NodeId)) {
         let state = self.state.lock();
-        for (number, &block) in state.blocks.iter().enumerate() {
-            let count = usize::from(block.untouched);
-            self.first_untouched(number, block).consecutive(count).for_each(&mut visit);
+        for (&number, block) in &state.partial {
+            let untouched = self.first_untouched(number, block).consecutive(block.untouched);
+            untouched.for_each(&mut visit);
             let mut id = block.head;
             for _ in 0..block.listed {
                 visit(id);
                 id = pool.at(id).meta().timer.next();
             }
+        }
+        for &Reverse(number) in &state.parked {
+            self.first_of(number).consecutive(self.block_len()).for_each(&mut visit);
         }
     }
 }

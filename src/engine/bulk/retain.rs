@@ -15,7 +15,7 @@ impl<K: Eq, V> Engine<K, V> {
             let mut once = |_: &K, _: &V| false;
             let condition: Condition<'_, K, V> =
                 if seeded("retain-judges-once") { &mut once } else { &mut refuses };
-            drop(block_on(|| self.step_removal(key, &mut removal, condition)));
+            drop(block_on(|| self.step_removal_if(key, &mut removal, condition)));
             drop((node, removal));
             // At once: the predicate may panic, and the next entry may have to be waited for.
             self.after_write();

@@ -186,7 +186,7 @@ impl<K: Eq, V> Engine<K, V> {
         let mut rounds = 0;
         loop {
             rounds += 1;
-            let has_entry = || self.find(&crate::epoch::pin(), node.hashed()).is_some();
+            let has_entry = || self.find_slow(&crate::epoch::pin(), node.hashed()).is_some();
             let is_absent =
                 std::mem::take(&mut was_absent) && !(self.is_asked(lifetime) && has_entry());
             let is_last =

@@ -338,7 +338,7 @@ impl<K: Eq, V> Engine<K, V> {
     pub fn peek_entry<Q: Equivalent<K> + ?Sized>(&self, key: Hashed<&Q>) -> Option<Entry<K, V>> {
         let guard = crate::epoch::pin();
         let coarse = self.core.ticker.coarse();
-        let node = self.find(&guard, key)?;
+        let node = self.find_slow(&guard, key)?;
         self.is_live_at(node, coarse).then(|| self.entry_of(node))
     }
 }

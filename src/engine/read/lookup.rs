@@ -113,9 +113,10 @@ impl<K, V> Engine<K, V> {
         }
     }
 
+    /// [`find`](Self::find) where it is rare, or takes more than one look.
     #[cold]
     #[inline(never)]
-    fn find_slow<'g, Q: Equivalent<K> + ?Sized>(
+    pub fn find_slow<'g, Q: Equivalent<K> + ?Sized>(
         &'g self,
         guard: &'g Guard,
         key: Hashed<&Q>,

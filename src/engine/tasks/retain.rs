@@ -11,7 +11,7 @@ impl<K: Eq, V> Engine<K, V> {
                 continue;
             };
             let key = node.hashed();
-            drive(|| self.step_removal(key, &mut removal, &mut refuses)).await;
+            drive(|| self.step_removal_if(key, &mut removal, &mut refuses)).await;
             drop((node, removal));
             // At once: the predicate may panic, and the task may wait or be dropped.
             as_task(|| self.after_write());
@@ -26,7 +26,7 @@ impl<K: Eq, V> Engine<K, V> {
                 continue;
             };
             let key = node.hashed();
-            drop(self.step_removal(key, &mut removal, &mut predicate));
+            drop(self.step_removal_if(key, &mut removal, &mut predicate));
             drop((node, removal));
             as_task(|| self.after_write());
         }

@@ -27,18 +27,27 @@ impl<K: Eq, V> Engine<K, V> {
         }
     }
 
-    /// Removes the key's living entry if `condition` holds for it, and returns it.
+    /// Removes the key's living entry, and returns it.
     pub async fn remove_async<Q: Equivalent<K> + ?Sized>(
         &self,
         key: Hashed<&Q>,
-        mut condition: Option<impl FnMut(&K, &V) -> bool>,
     ) -> Option<Entry<K, V>> {
         self.check_key(key);
-        let mut removal = Removal::new(&condition);
-        let mut holds =
-            |key: &K, value: &V| condition.as_mut().is_none_or(|holds| holds(key, value));
-        let removed = drive(|| self.step_removal(key, &mut removal, &mut holds)).await;
-        // As in `remove`.
+        let removed = drive(|| self.step_removal(key)).await;
+        as_task(|| self.after_write());
+        removed
+    }
+
+    /// [`remove_async`](Self::remove_async) of an entry for which `condition` holds.
+    pub async fn remove_if_async<Q: Equivalent<K> + ?Sized>(
+        &self,
+        key: Hashed<&Q>,
+        mut condition: impl FnMut(&K, &V) -> bool,
+    ) -> Option<Entry<K, V>> {
+        self.check_key(key);
+        let mut removal = Removal::Unjudged;
+        let removed = drive(|| self.step_removal_if(key, &mut removal, &mut condition)).await;
+        // As in `remove_if`.
         drop(removal);
         as_task(|| self.after_write());
         removed

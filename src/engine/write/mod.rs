@@ -11,4 +11,4 @@ mod remove;
 pub use commit::Put;
 pub use hooks::Readings;
 pub use prepare::fresh;
-pub use remove::{Condition, NoCondition, Removal};
+pub use remove::{Condition, Removal};

@@ -17,13 +17,8 @@ use equivalent::Equivalent;
 /// A condition of a removal.
 pub type Condition<'a, K, V> = &'a mut dyn FnMut(&K, &V) -> bool;
 
-/// The type of a condition that is not there.
-pub type NoCondition<K, V> = fn(&K, &V) -> bool;
-
-/// A removal between two steps.
+/// A conditional removal between two steps.
 pub enum Removal<K, V> {
-    /// There is no condition.
-    Plain,
     /// The condition was not asked yet. It is asked once, and once more with the key taken if the
     /// entry changed meanwhile.
     Unjudged,
@@ -33,12 +28,6 @@ pub enum Removal<K, V> {
     Outdated(Handle<K, V>),
 }
 
-impl<K, V> Removal<K, V> {
-    pub fn new<C>(condition: &Option<C>) -> Self {
-        if condition.is_some() { Self::Unjudged } else { Self::Plain }
-    }
-}
-
 /// The entry that an attempt has removed, if there was one; or a living one, which the condition
 /// has to judge.
 type RemovalAttempt<K, V> = Result<Option<Entry<K, V>>, Handle<K, V>>;
@@ -46,25 +35,54 @@ type RemovalAttempt<K, V> = Result<Option<Entry<K, V>>, Handle<K, V>>;
 const _: () = is_owned::<Removal<String, String>>();
 
 impl<K: Eq, V> Engine<K, V> {
-    /// Removes the key's living entry if `condition` holds for it, and returns it.
-    pub fn remove<Q: Equivalent<K> + ?Sized>(
+    /// Removes the key's living entry, and returns it.
+    pub fn remove<Q: Equivalent<K> + ?Sized>(&self, key: Hashed<&Q>) -> Option<Entry<K, V>> {
+        self.check_key(key);
+        let removed = block_on(|| self.step_removal(key));
+        self.after_write();
+        removed
+    }
+
+    /// The next step of a removal.
+    pub fn step_removal<Q: Equivalent<K> + ?Sized>(
         &self,
         key: Hashed<&Q>,
-        condition: Option<Condition<'_, K, V>>,
+    ) -> Step<Option<Entry<K, V>>> {
+        self.step_attempt(key, None).map(|attempt| attempt.unwrap_or(None))
+    }
+
+    /// [`remove`](Self::remove) of an entry for which `condition` holds.
+    pub fn remove_if<Q: Equivalent<K> + ?Sized>(
+        &self,
+        key: Hashed<&Q>,
+        condition: Condition<'_, K, V>,
     ) -> Option<Entry<K, V>> {
         self.check_key(key);
-        let mut removal = Removal::new(&condition);
-        let mut any = |_: &K, _: &V| true;
-        let condition = condition.unwrap_or(&mut any);
-        let removed = block_on(|| self.step_removal(key, &mut removal, condition));
+        let mut removal = Removal::Unjudged;
+        let removed = block_on(|| self.step_removal_if(key, &mut removal, condition));
         // It may have the last count on an entry.
         drop(removal);
         self.after_write();
         removed
     }
 
-    /// The next step of a removal. The condition of a plain one is not asked.
-    pub fn step_removal<Q: Equivalent<K> + ?Sized>(
+    /// An attempt to remove the key's entry, if `removal` allows it; any entry without one.
+    #[inline(never)]
+    fn step_attempt<Q: Equivalent<K> + ?Sized>(
+        &self,
+        key: Hashed<&Q>,
+        removal: Option<&Removal<K, V>>,
+    ) -> Step<RemovalAttempt<K, V>> {
+        self.step_write(
+            key,
+            &mut Clearance::Idle,
+            || self.clearance(key, |_| true),
+            |found, clearance| self.try_remove(found, key.hash, removal, clearance),
+        )
+    }
+
+    /// The next step of a conditional removal.
+    pub fn step_removal_if<Q: Equivalent<K> + ?Sized>(
         &self,
         key: Hashed<&Q>,
         removal: &mut Removal<K, V>,
@@ -74,12 +92,7 @@ impl<K: Eq, V> Engine<K, V> {
             if let Removal::Outdated(entry) = removal {
                 return self.step_remove_owning(entry, condition);
             }
-            let attempt = self.step_write(
-                key,
-                &mut Clearance::Idle,
-                || self.clearance(key, |_| true),
-                |found, clearance| self.try_remove(found, key.hash, removal, clearance),
-            );
+            let attempt = self.step_attempt(key, Some(removal));
             let found = match attempt? {
                 Ok(removed) => return Ok(removed),
                 Err(found) => found,
@@ -144,7 +157,7 @@ impl<K: Eq, V> Engine<K, V> {
         &self,
         Slot { found, node }: Slot<'g, K, V>,
         hash: Hash32,
-        removal: &Removal<K, V>,
+        removal: Option<&Removal<K, V>>,
         clearance: Clearance<'_>,
     ) -> Attempt<RemovalAttempt<K, V>> {
         let Some(node) = node else {
@@ -157,9 +170,9 @@ impl<K: Eq, V> Engine<K, V> {
         let now = self.core.ticker.reading_for(deadline, self.core.ticker.coarse());
         let living = deadline > now && !self.core.hot.is_cleared(node.meta());
         let is_allowed = match removal {
-            Removal::Plain => true,
-            Removal::Judged(judged) => judged.id() == node.id(),
-            Removal::Unjudged | Removal::Outdated(_) => false,
+            None => true,
+            Some(Removal::Judged(judged)) => judged.id() == node.id(),
+            Some(Removal::Unjudged | Removal::Outdated(_)) => false,
         };
         if living && !is_allowed {
             return Ok((Err(self.handle_on(node)), None));
