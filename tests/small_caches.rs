@@ -49,7 +49,7 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 /// The bytes that an empty cache may take, on any machine.
-const EMPTY: isize = 3_800;
+const EMPTY: isize = 2_600;
 /// The bytes that a cache of ten entries may take, keys and values included.
 const OF_TEN: isize = 6_400;
 

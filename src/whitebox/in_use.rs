@@ -33,7 +33,7 @@ fn named(cache: &Cache<u64, u64>) -> u64 {
 
 /// Runs passes as callers do, until none is required.
 fn settle(cache: &Cache<u64, u64>) {
-    while core(cache).upkeep().status.is_required() {
+    while core(cache).status().is_required() {
         cache.engine().after_read();
     }
 }
@@ -70,7 +70,7 @@ fn a_victim_in_use_costs_one_attempt() {
     }
     assert_eq!(before, USED, "each entry in use was named once");
     assert_eq!(cache.entry_count(), USED);
-    assert!(!core(&cache).upkeep().status.is_required(), "operations run passes");
+    assert!(!core(&cache).status().is_required(), "operations run passes");
     // Another entry comes: it is a victim, and those in use are none.
     cache.insert(USED, USED);
     hand.advance(Duration::from_millis(1));
@@ -107,7 +107,7 @@ fn victims_in_use_of_one_hash_are_set_aside() {
         let policy = state.policy.as_ref().unwrap();
         assert!(policy.is_aside(&*core.pool, entry.node().id()), "{} is a candidate", entry.key());
     }
-    assert!(!core.upkeep().status.is_required(), "operations run passes");
+    assert!(!core.status().is_required(), "operations run passes");
     drop(computations);
     cache.run_pending_tasks();
     assert_eq!(cache.entry_count(), 0);

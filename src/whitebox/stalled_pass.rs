@@ -61,7 +61,7 @@ fn writers_go_on_while_a_pass_is_held_up() {
 /// The recorded writes have requested passes, so operations run them, one after another.
 fn run_requested_passes(cache: &Cache<u32, u32>) {
     while !core(cache).upkeep().writes.is_empty() {
-        let is_due = core(cache).upkeep().status.is_required();
+        let is_due = core(cache).status().is_required();
         assert!(is_due, "no pass is due");
         let _ = cache.get(&0);
     }

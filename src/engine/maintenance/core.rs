@@ -1,18 +1,19 @@
 //! `Core`: the part of a cache that knows no `K` and no `V`, compiled once for all caches.
 
 use super::schedule::Schedule;
+use super::state::UpkeepSettings;
 use super::upkeep::Upkeep;
 use crate::clock::{NEVER, Ticker, Timestamp};
 use crate::config::Config;
+use crate::drain::DrainStatus;
 use crate::engine::base::Base;
 use crate::engine::delivery::{Deliver, Notices};
 use crate::hash::Hash32;
 use crate::node::Generation;
 use crate::pool::RawPool;
-use crate::primitives::Arc;
+use crate::primitives::{Arc, plain::OnceLock};
 use crate::scheduler::Alarm;
 use crate::stats::Stats;
-use std::iter::once;
 use std::ops::Deref;
 use std::time::Duration;
 
@@ -24,8 +25,11 @@ use std::time::Duration;
 #[repr(C, align(64))]
 pub struct Core {
     base: Base,
+    pub(super) status: DrainStatus,
     pub(super) schedule: Schedule,
-    upkeep: Upkeep,
+    /// The first write makes it: an empty cache is without its 1.3 KiB.
+    upkeep: OnceLock<Box<Upkeep>>,
+    upkeep_settings: UpkeepSettings,
     pub notices: Notices,
 }
 
@@ -56,25 +60,37 @@ pub struct Parts {
 
 impl Core {
     pub fn new(config: &Config, parts: Parts) -> Self {
-        let now = parts.ticker.now();
-        Self {
+        let core = Self {
+            upkeep_settings: UpkeepSettings::new(config, parts.ticker.now()),
             base: Base::new(config, parts.ticker, parts.pool, parts.reads_prolong),
+            status: DrainStatus::default(),
             schedule: Schedule::new(config),
-            upkeep: Upkeep::new(config, now),
+            upkeep: OnceLock::new(),
             notices: Notices::new(config, parts.listener),
+        };
+        if cfg!(cortado_loom) {
+            // loom does not see that std's lock publishes it.
+            let _ = core.keeper(Hash32::FIRST);
         }
+        core
     }
 
     /// The upkeep of keys with this hash.
     #[inline(always)]
     pub(super) fn keeper(&self, _hash: Hash32) -> Keeper<'_> {
-        Keeper { core: self, upkeep: &self.upkeep }
+        let make = || Box::new(Upkeep::new(&self.upkeep_settings, self.capacity()));
+        Keeper { core: self, upkeep: self.upkeep.get_or_init(make) }
     }
 
-    /// Every upkeep of the cache.
+    /// Every upkeep that the cache has by now.
     #[inline(always)]
     pub(super) fn keepers(&self) -> impl Iterator<Item = Keeper<'_>> {
-        once(Keeper { core: self, upkeep: &self.upkeep })
+        self.upkeep.get().into_iter().map(|upkeep| Keeper { core: self, upkeep })
+    }
+
+    /// Makes every upkeep that the cache can have.
+    pub(super) fn make_keepers(&self) {
+        let _ = self.keeper(Hash32::FIRST);
     }
 
     /// The maintenance lock: no pass runs until it is dropped.
@@ -159,7 +175,11 @@ impl Core {
 /// For tests.
 #[cfg(any(feature = "internals", cortado_loom))]
 impl Core {
+    pub fn status(&self) -> &DrainStatus {
+        &self.status
+    }
+
     pub fn upkeep(&self) -> &Upkeep {
-        &self.upkeep
+        self.keeper(Hash32::FIRST).upkeep
     }
 }

@@ -53,7 +53,7 @@ impl Keeper<'_> {
     #[inline(never)]
     pub fn pass(self, guard: &Guard, state: &mut Maintenance, order: PassOrder) -> Leftover {
         let (Self { core, upkeep }, PassOrder { now, refused, budget }) = (self, order);
-        let running = upkeep.status.begin();
+        let running = core.status.begin();
         core.hot.clear_pass_requests();
         let (died, died_weight, left) = (0, 0, Leftover::default());
         let mut pass = Pass { core, upkeep, state, guard, now, died, died_weight, budget, left };

@@ -46,12 +46,13 @@ impl Core {
     /// Whether a pass is required and not begun.
     #[inline(always)]
     pub fn is_pass_required(&self) -> bool {
-        self.keepers().any(|it| it.upkeep.status.is_required())
+        self.status.is_required()
     }
 
     /// Requires a pass after this call.
     pub fn require_pass(&self) {
-        self.keepers().for_each(Keeper::require_pass);
+        self.make_keepers();
+        self.status.request();
     }
 
     /// Requires a pass if a computation that has ended has kept an entry from being evicted.
@@ -106,16 +107,12 @@ impl Core {
         if refused {
             keeper.pass_now(now, Some(event));
         }
-        keeper.require_pass();
+        self.status.request();
         self.schedule.wake_within(PASS_DELAY);
     }
 }
 
 impl Keeper<'_> {
-    fn require_pass(self) {
-        self.upkeep.status.request();
-    }
-
     #[inline(never)]
     fn push_read(self, id: NodeId) -> bool {
         match self.upkeep.reads.push(id) {
@@ -124,7 +121,7 @@ impl Keeper<'_> {
             // The record is lost. The next read of the node makes a new one.
             Push::Full => self.core.pool.meta(id).untouch(),
         }
-        self.require_pass();
+        self.core.status.request();
         true
     }
 
@@ -145,19 +142,19 @@ impl Keeper<'_> {
             Pressure::Low => {
                 // A cache that is only written to must not wait until the batch is full.
                 if self.core.hot.is_pass_due(now) {
-                    self.require_pass();
+                    self.core.status.request();
                 }
             }
             Pressure::First => {
                 let last = self.upkeep.published.last_pass();
                 if now.saturating_since(last) >= QUIET {
-                    self.require_pass();
+                    self.core.status.request();
                 } else {
                     // Without this, a cache that is only read from now on would keep the event.
                     self.core.hot.request_pass_by(now.saturating_add(QUIET));
                 }
             }
-            Pressure::Drain => self.require_pass(),
+            Pressure::Drain => self.core.status.request(),
             Pressure::Urgent if seeded("urgent-writers-go-on") => {}
             Pressure::Urgent => self.lighten(weight, now),
         }

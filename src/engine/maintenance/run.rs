@@ -96,6 +96,8 @@ impl Core {
         if self.capacity().is_none() {
             return false;
         }
+        // One that is made later has the new bound.
+        self.make_keepers();
         let mut locked: Vec<_> = self.keepers().map(|it| (it.upkeep, it.upkeep.lock())).collect();
         self.set_max_capacity(max_capacity);
         locked.iter_mut().for_each(|(upkeep, state)| upkeep.set_capacity(state, max_capacity));

@@ -8,8 +8,25 @@ use crate::hash::Hash32;
 use crate::links::NodeId;
 use crate::node::Generation;
 use crate::primitives::atomic::{AtomicU64, AtomicUsize, Ordering};
-use crate::wheel::Wheel;
+use crate::primitives::plain;
+use crate::wheel::{Geometry, Wheel};
 use std::collections::VecDeque;
+
+/// What an upkeep needs to know of its cache.
+pub struct UpkeepSettings {
+    pub geometry: plain::Arc<Geometry>,
+    pub eviction: Eviction,
+    pub weighs: bool,
+    /// When the cache was built.
+    pub built: Timestamp,
+}
+
+impl UpkeepSettings {
+    pub fn new(config: &Config, built: Timestamp) -> Self {
+        let (geometry, eviction) = (config.geometry(), config.eviction.0);
+        Self { geometry, eviction, weighs: config.weighs, built }
+    }
+}
 
 /// How many nodes there are, and their weight.
 #[derive(Clone, Copy, Debug, Default)]
@@ -53,10 +70,10 @@ pub struct Maintenance {
 }
 
 impl Maintenance {
-    pub fn new(config: &Config, now: Timestamp) -> Self {
+    pub fn new(settings: &UpkeepSettings, capacity: Option<u64>) -> Self {
         Self {
-            wheel: Wheel::new(config.geometry(), now),
-            policy: config.max_capacity.map(|capacity| policy_of(config, capacity)),
+            wheel: Wheel::new(plain::Arc::clone(&settings.geometry), settings.built),
+            policy: capacity.map(|capacity| policy_of(settings.eviction, capacity)),
             unbounded: Totals::default(),
             ended: false,
             reads_in_period: 0,
@@ -86,10 +103,10 @@ impl Maintenance {
     }
 }
 
-fn policy_of(config: &Config, capacity: u64) -> Policy {
+fn policy_of(eviction: Eviction, capacity: u64) -> Policy {
     // A model's executions must be repeatable, so the seed is fixed.
     let seed = if cfg!(cortado_loom) { 0 } else { ahash::RandomState::new().hash_one("policy") };
-    match config.eviction.0 {
+    match eviction {
         Eviction::TinyLfu => Policy::new(capacity, seed),
         Eviction::SegmentedLru => Policy::segmented_lru(capacity, seed),
         Eviction::Lru => Policy::with_fixed_window(capacity, seed, 1.0),

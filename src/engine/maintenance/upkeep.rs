@@ -1,14 +1,11 @@
 //! The upkeep: the words and buffers of the maintenance, and its state under a lock. What
 //! operations record, who runs the next pass, what the last pass found.
 
-use super::state::{Maintenance, Published};
+use super::state::{Maintenance, Published, UpkeepSettings};
 use crate::buffer::read::ReadBuffer;
 use crate::buffer::ring::MAX_CAPACITY;
 use crate::buffer::stripe_count;
 use crate::buffer::write::{MAX_BATCH, WriteBuffer, WriteLimits, due_weight};
-use crate::clock::Timestamp;
-use crate::config::Config;
-use crate::drain::DrainStatus;
 use crate::primitives::atomic::Ordering;
 use crate::primitives::guarded::GuardedU32;
 use crate::primitives::{Mutex, MutexGuard};
@@ -36,7 +33,6 @@ pub struct Upkeep {
     /// Whether entries may weigh other than 1.
     weighs: bool,
     pub published: Published,
-    pub status: DrainStatus,
     /// How many threads must have the maintenance lock. Unsynchronised hint. A stale value costs
     /// one superfluous or postponed pass.
     lock_waiters: GuardedU32,
@@ -76,10 +72,11 @@ fn write_stripes(capacity: u64) -> usize {
 }
 
 impl Upkeep {
-    pub fn new(config: &Config, now: Timestamp) -> Self {
-        let max_capacity = config.max_capacity.unwrap_or(u64::MAX);
-        let stripes = write_stripes(max_capacity);
-        let limits = write_limits(config.weighs, max_capacity, stripes);
+    pub fn new(settings: &UpkeepSettings, capacity: Option<u64>) -> Self {
+        let &UpkeepSettings { weighs, built, .. } = settings;
+        let most = capacity.unwrap_or(u64::MAX);
+        let stripes = write_stripes(most);
+        let limits = write_limits(weighs, most, stripes);
         // The capacity may be raised later; the memory of the stripes stays as it is.
         let batch = limits.batch.max(LEAST_ROOM);
         let writes = WriteBuffer::new(stripes, WriteLimits { batch, ..limits });
@@ -87,11 +84,10 @@ impl Upkeep {
         Self {
             reads: ReadBuffer::new(),
             writes,
-            weighs: config.weighs,
-            status: DrainStatus::default(),
-            state: Mutex::new(Maintenance::new(config, now)),
+            weighs,
+            state: Mutex::new(Maintenance::new(settings, capacity)),
             lock_waiters: GuardedU32::new(0),
-            published: Published::new(now),
+            published: Published::new(built),
         }
     }
 
