@@ -186,9 +186,10 @@
 //! ```
 //!
 //! `docs/architecture.md` is the guided tour. The documentation of each module states its protocol.
-// Some functions of the modules below serve only tests, fuzzers and benches. Without the feature
-// `internals` they are dead code, which the compiler leaves out.
-#![cfg_attr(any(not(feature = "internals"), cortado_loom), allow(dead_code, unused_imports))]
+// Audits, recounts and doors for tests, fuzzers and benches are there with the feature `internals`,
+// and in models. What only they name is imported and re-exported in any case.
+#![cfg_attr(not(feature = "internals"), allow(unused_imports, unused_macros))]
+#![cfg_attr(cortado_loom, allow(dead_code, unused_imports))]
 #![cfg_attr(any(feature = "internals", cortado_loom), allow(missing_docs))]
 
 mod clock;

@@ -32,6 +32,7 @@ pub struct List {
 }
 
 impl List {
+    #[cfg(any(feature = "internals", cortado_loom))]
     /// The number of ids in the list.
     #[inline]
     pub fn len(&self) -> usize {
@@ -90,6 +91,7 @@ impl List {
         std::iter::successors(some(self.tail), move |&id| some(store.links(id).prev()))
     }
 
+    #[cfg(any(feature = "internals", cortado_loom))]
     /// Checks every link, and recounts the ids.
     ///
     /// # Errors

@@ -122,6 +122,7 @@ impl Sketch {
         std::mem::replace(self, empty)
     }
 
+    #[cfg(any(feature = "internals", cortado_loom))]
     /// The size of all counters in bytes.
     pub fn bytes(&self) -> usize {
         self.blocks.count() * size_of::<[u64; 8]>()
@@ -183,6 +184,7 @@ impl Sketch {
         });
     }
 
+    #[cfg(any(feature = "internals", cortado_loom))]
     /// Checks rules 2 and 3 of the module.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 #![no_main]
 
 mod counted;
-#[path = "../../examples/replay/trace.rs"]
+#[path = "../../examples/replay/src/trace.rs"]
 mod trace;
 
 use libfuzzer_sys::fuzz_target;

@@ -86,6 +86,7 @@ impl ReadBuffer {
         NodeId::from_raw(word as u32)
     }
 
+    #[cfg(any(feature = "internals", cortado_loom))]
     /// Whether no id is pending.
     pub fn is_empty(&self) -> bool {
         self.stripes.iter().all(|stripe| stripe.account().count() == 0)

@@ -99,6 +99,7 @@ impl<const SEGMENTS: usize> Stripes<SEGMENTS> {
         self.places.get_or_init(places)[number].get_or_init(ring)
     }
 
+    #[cfg(any(feature = "internals", cortado_loom))]
     /// The stripes that some thread has pushed into.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Ring<SEGMENTS>> {
         (0..self.len).filter_map(|number| self.get(number))

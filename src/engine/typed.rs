@@ -81,10 +81,13 @@ pub type Listen<K, V> = fn(Listeners<K, V>) -> Box<dyn Deliver>;
 /// pointers that the methods of the builder store, as are the others here: a program that does not
 /// call such a method is without the code.
 pub struct Asking<K, V> {
-    pub insert: fn(&Engine<K, V>, Hashed<K>, V, Lifetime) -> Waiting<K, V>,
+    pub insert: InsertAsking<K, V>,
     /// Asks again after a wait, if need be. Returns whether the insert is done.
-    pub again: fn(&Engine<K, V>, &mut Insert<K, V>) -> Step<bool>,
+    pub again: AskAgain<K, V>,
 }
+
+type InsertAsking<K, V> = fn(&Engine<K, V>, Hashed<K>, V, Lifetime) -> Waiting<K, V>;
+type AskAgain<K, V> = fn(&Engine<K, V>, &mut Insert<K, V>) -> Step<bool>;
 
 /// What a read has made of a life that it prolongs.
 pub enum Renewed {
@@ -104,13 +107,15 @@ type HandOn<K, V> = fn(&Engine<K, V>) -> Option<Vec<Entry<K, V>>>;
 
 /// What a cache with a stored loader has.
 pub struct Refreshing<K, V> {
-    pub reloads: fn(
-        RefreshSettings,
-        Option<RefreshPolicy<K, V>>,
-        Option<Reload<K, V>>,
-    ) -> Box<dyn AnyReloads<K, V>>,
+    pub reloads: MakeReloads<K, V>,
     pub hand_on: HandOn<K, V>,
 }
+
+type MakeReloads<K, V> = fn(
+    RefreshSettings,
+    Option<RefreshPolicy<K, V>>,
+    Option<Reload<K, V>>,
+) -> Box<dyn AnyReloads<K, V>>;
 
 /// What the user plugs in.
 pub struct Hooks<K, V> {

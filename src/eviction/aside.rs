@@ -62,6 +62,7 @@ impl Aside {
         true
     }
 
+    #[cfg(any(feature = "internals", cortado_loom))]
     /// Recounts the nodes and their weight.
     ///
     /// # Errors

@@ -101,6 +101,7 @@ impl Memory {
         is_known.then(|| forget(line, wanted))
     }
 
+    #[cfg(any(feature = "internals", cortado_loom))]
     /// Checks the table.
     ///
     /// # Errors

@@ -134,6 +134,7 @@ impl Regions {
         self.insert(store, id.with(node), to, End::Front);
     }
 
+    #[cfg(any(feature = "internals", cortado_loom))]
     /// Recounts lists, weights and region bytes.
     ///
     /// # Errors

@@ -25,6 +25,7 @@ pub trait PolicyStore {
         self.node(id).hash()
     }
 
+    #[cfg(any(feature = "internals", cortado_loom))]
     #[inline]
     fn region(&self, id: NodeId) -> Region {
         self.node(id).region()

@@ -100,6 +100,7 @@ impl Handoff {
         (!is_out).then(|| Ticket { word: Arc::clone(&self.word), raised: true })
     }
 
+    #[cfg(any(feature = "internals", cortado_loom))]
     /// Whether a job is outstanding. The answer may be outdated when this returns.
     pub fn is_out(&self) -> bool {
         self.word.load(Relaxed) & OUT != 0

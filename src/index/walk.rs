@@ -22,7 +22,9 @@ const END: u64 = 1 << 32;
 /// A bucket that has not moved, and the range of hashes for which it holds all entries. The range
 /// begins at a cursor.
 struct Place<'g> {
+    #[cfg(any(feature = "internals", cortado_loom))]
     table: &'g Table,
+    #[cfg(any(feature = "internals", cortado_loom))]
     position: usize,
     chain: Chain<'g>,
     hashes: Range<u64>,
@@ -54,7 +56,14 @@ fn open_at<'g>(root: &'g Root, guard: &'g Guard, cursor: Hash32) -> Place<'g> {
         }
         if let Some((_, chain)) = Chain::open(&table.buckets[position]) {
             let hashes = u64::from(cursor.raw())..end.min(table.end_of(position));
-            return Place { table, position, chain, hashes };
+            return Place {
+                #[cfg(any(feature = "internals", cortado_loom))]
+                table,
+                #[cfg(any(feature = "internals", cortado_loom))]
+                position,
+                chain,
+                hashes,
+            };
         }
         table = table.successor(guard);
     }
@@ -102,6 +111,7 @@ impl Index {
         }
     }
 
+    #[cfg(any(feature = "internals", cortado_loom))]
     /// Checks every invariant, and counts the entries. Only while no thread is writing.
     ///
     /// # Errors
@@ -134,6 +144,7 @@ impl Index {
     }
 }
 
+#[cfg(any(feature = "internals", cortado_loom))]
 /// Returns an error if the next table has entries of a bucket that has not moved there.
 fn check_next(place: &Place<'_>, guard: &Guard, store: &impl HashOf) -> Result<(), String> {
     let Some(next) = place.table.next.get(guard) else { return Ok(()) };
@@ -150,6 +161,7 @@ fn check_next(place: &Place<'_>, guard: &Guard, store: &impl HashOf) -> Result<(
     Ok(())
 }
 
+#[cfg(any(feature = "internals", cortado_loom))]
 /// The ids of a chain with their hashes, or an error if a fingerprint does not fit its hash.
 fn entries(chain: Chain<'_>, store: &impl HashOf) -> Result<Vec<(NodeId, Hash32)>, String> {
     let mut entries = Vec::new();

@@ -381,6 +381,7 @@ impl RawPool {
         self.free.push(self, ids);
     }
 
+    #[cfg(any(feature = "internals", cortado_loom))]
     /// Visits all free nodes. No other thread may use the pool meanwhile.
     pub fn for_each_free(&self, mut visit: impl FnMut(NodeId)) {
         self.free.for_each(self, &mut visit);

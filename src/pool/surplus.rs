@@ -25,6 +25,7 @@ impl RawPool {
         self.reserve.put(self, most)
     }
 
+    #[cfg(any(feature = "internals", cortado_loom))]
     /// Number of nodes in blocks that were given back, of the nodes handed out so far.
     pub fn parked(&self) -> usize {
         self.reserve.parked()

@@ -74,6 +74,7 @@ impl<K, V> Pool<K, V> {
         &self.raw
     }
 
+    #[cfg(any(feature = "internals", cortado_loom))]
     #[inline]
     pub fn meta(&self, id: NodeId) -> &Meta {
         self.raw.meta(id)
@@ -256,6 +257,7 @@ pub struct Draft<'p, K, V> {
 }
 
 impl<'p, K, V> Draft<'p, K, V> {
+    #[cfg(any(feature = "internals", cortado_loom))]
     #[inline]
     pub fn key(&self) -> &K {
         self.node.key()

@@ -166,6 +166,7 @@ impl Scheduler {
         Ok(Registration { shared: Arc::clone(&self.shared), id, armed })
     }
 
+    #[cfg(any(feature = "internals", cortado_loom))]
     /// Counters for statistics and tests.
     pub fn counts(&self) -> Counts {
         let state = self.shared.state.lock();
@@ -183,6 +184,7 @@ pub struct Registration {
 }
 
 impl Registration {
+    #[cfg(any(feature = "internals", cortado_loom))]
     /// Runs the client as soon as its turn comes.
     pub fn wake_now(&self) {
         self.wake_within(Duration::ZERO);

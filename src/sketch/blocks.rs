@@ -136,6 +136,7 @@ impl<T: Copy> Blocks<T> {
         }
     }
 
+    #[cfg(any(feature = "internals", cortado_loom))]
     /// Recounts the blocks.
     ///
     /// # Errors

@@ -290,6 +290,7 @@ impl<T> Core<T> {
         self.slab.take()
     }
 
+    #[cfg(any(feature = "internals", cortado_loom))]
     /// Recounts slots, links and bits.
     ///
     /// # Errors

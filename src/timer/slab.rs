@@ -336,6 +336,7 @@ impl<T> Slab<T> {
         self.roomy.sort_unstable_by(|one, other| other.cmp(one));
     }
 
+    #[cfg(any(feature = "internals", cortado_loom))]
     /// Makes the slots of new chunks begin with this generation, for tests.
     pub fn begin_with(&mut self, generation: u32) {
         self.base = generation;
@@ -424,6 +425,7 @@ impl<T> Slab<T> {
         })
     }
 
+    #[cfg(any(feature = "internals", cortado_loom))]
     /// Recounts every slot.
     ///
     /// # Errors

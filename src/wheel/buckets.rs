@@ -181,6 +181,7 @@ impl<const LANES: usize> Buckets<LANES> {
         }
     }
 
+    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
     /// Empties a bucket, whose ids have been looked at. The caller clears their links.
     pub fn empty_bucket(&mut self, bucket: Ring) {
         for ring in self.lanes(bucket) {
@@ -206,6 +207,7 @@ impl<const LANES: usize> Buckets<LANES> {
         }
     }
 
+    #[cfg(any(feature = "internals", cortado_loom))]
     /// Counts the ids of one ring, checks its links in both directions, and calls `each` with every
     /// id.
     ///

@@ -9,6 +9,7 @@ use crate::links::NodeId;
 use crate::macros::ensure;
 
 impl<const LANES: usize> Wheel<LANES> {
+    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
     /// The rings that are not empty, each with a *bound*, least bound first. No id of the ring has
     /// a deadline before the bound. The bound of the backlogs and of the current bucket of the
     /// finest level, which may hold overdue ids, is the least instant there is.
@@ -33,6 +34,7 @@ impl<const LANES: usize> Wheel<LANES> {
         })
     }
 
+    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
     /// The next occupied bucket of a level, from this offset on, with its bound. At the finest
     /// level, offsets begin with the current bucket, which holds overdue ids only. At the others,
     /// the current bucket comes last: its ids are a whole turn ahead.
@@ -52,6 +54,7 @@ impl<const LANES: usize> Wheel<LANES> {
         Some((offset, bound))
     }
 
+    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
     /// The ids of a bucket or a backlog.
     pub fn ids_of<'a, S: TimerStore>(
         &'a self,
@@ -64,6 +67,7 @@ impl<const LANES: usize> Wheel<LANES> {
         })
     }
 
+    #[cfg(any(feature = "internals", cortado_loom))]
     /// Recounts every link, bit and id, and checks rule 4 for each id in a bucket. Rule 4 holds
     /// once every id with a shortened deadline has been scheduled again.
     ///

@@ -144,6 +144,7 @@ impl<const LANES: usize> Wheel<LANES> {
         Self { geometry, buckets, clock: now, len: 0, looks: 0 }
     }
 
+    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
     /// The levels.
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
@@ -154,6 +155,7 @@ impl<const LANES: usize> Wheel<LANES> {
         self.clock
     }
 
+    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
     /// The number of ids in the wheel.
     pub fn len(&self) -> usize {
         self.len
@@ -379,6 +381,7 @@ impl<const LANES: usize> Wheel<LANES> {
         least
     }
 
+    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
     /// The instant at which the next occupied bucket above the finest level is due; `None` if there
     /// is none. [`advance`](Self::advance) to an earlier instant only appends buckets of the finest
     /// level to their backlog, in their order.
@@ -386,6 +389,7 @@ impl<const LANES: usize> Wheel<LANES> {
         self.delay_from(1).map(|delay| self.clock.wrapping_add(delay))
     }
 
+    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
     /// Whether an id is in a bucket of the finest level.
     pub fn has_finest(&self) -> bool {
         self.buckets.occupied(0) != 0

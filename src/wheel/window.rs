@@ -14,19 +14,23 @@ use crate::links::NodeId;
 use crate::prefetch::prefetch;
 use crate::primitives::seeded;
 
+#[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
 /// A key is the time from the start of a window to the deadline, above the id. This is the time of
 /// an id that the window does not make due.
 const NOT_DUE: u64 = u32::MAX as u64;
 
+#[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
 /// So many ids before their turn, their cache lines are asked for. They were loaded when the ids
 /// were gathered, and may have left the first cache since.
 const PREFETCH_DISTANCE: usize = 8;
 
+#[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
 fn id_of(key: u64) -> NodeId {
     NodeId::from_raw(key as u32)
 }
 
 impl<const LANES: usize> Wheel<LANES> {
+    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
     /// Moves the clock to `now`, and looks at the ids of the buckets that become due. Those that
     /// are due go to the finest backlog, ordered by deadline. The others go where their deadlines
     /// belong. Returns how many ids it looked at.
@@ -76,6 +80,7 @@ impl<const LANES: usize> Wheel<LANES> {
         Some(looks)
     }
 
+    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
     /// Links an id of a window again: with those that are due, or where its deadline belongs.
     fn place(&mut self, store: &impl TimerStore, key: u64) {
         let id = id_of(key);
@@ -90,6 +95,7 @@ impl<const LANES: usize> Wheel<LANES> {
         }
     }
 
+    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
     /// The occupied buckets that a step of the clock to `now` makes due.
     fn due_rings(&self, now: Timestamp) -> impl Iterator<Item = Ring> + '_ {
         let due_of = move |(number, level): (usize, &Level)| {
@@ -106,6 +112,7 @@ impl<const LANES: usize> Wheel<LANES> {
 }
 
 impl<const LANES: usize> Buckets<LANES> {
+    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
     /// Appends the keys of a bucket's ids to `found`, from both ends of each lane by turns, so that
     /// waits for memory overlap. False if `found` would hold more than `limit`.
     fn gather(

@@ -34,10 +34,10 @@ fn methods_of_the_states_by_room() {
         let of = by_room.iter().filter(|it| it.0.0 == name);
         let (mut inside, mut outside) = (0, 0);
         for ((_, room), methods) in of {
-            println!("{name:8} {room:24} {methods:4}");
+            eprintln!("{name:8} {room:24} {methods:4}");
             *if room == home { &mut inside } else { &mut outside } += methods;
         }
-        println!("{name:8} {inside} methods in {home}, {outside} outside of it");
+        eprintln!("{name:8} {inside} methods in {home}, {outside} outside of it");
         assert!(inside > 3 && outside > 3, "the test does not see them");
     }
 }

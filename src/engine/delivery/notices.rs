@@ -219,6 +219,7 @@ impl Notices {
         self.handoff.is_out()
     }
 
+    #[cfg(any(feature = "internals", cortado_loom))]
     /// Whether nodes wait to be dropped.
     pub fn has_drops(&self) -> bool {
         !self.to_drop.is_empty()

@@ -155,6 +155,7 @@ impl Core {
         let _ = self.schedule.alarm.set(alarm);
     }
 
+    #[cfg(any(feature = "internals", cortado_loom))]
     pub fn is_scheduled(&self) -> bool {
         self.schedule.is_scheduled
     }
@@ -175,6 +176,7 @@ impl Core {
 /// For tests.
 #[cfg(any(feature = "internals", cortado_loom))]
 impl Core {
+    #[cfg(test)]
     pub fn status(&self) -> &DrainStatus {
         &self.status
     }

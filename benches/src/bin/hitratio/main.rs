@@ -25,10 +25,10 @@ mod simulate;
 mod traces;
 
 // The reader and the workloads of the `replay` example.
-#[path = "../../../../examples/replay/trace.rs"]
+#[path = "../../../../examples/replay/src/trace.rs"]
 #[allow(dead_code, reason = "the example uses the rest")]
 mod trace;
-#[path = "../../../../examples/replay/workload.rs"]
+#[path = "../../../../examples/replay/src/workload.rs"]
 #[allow(dead_code, reason = "the example uses the rest")]
 mod workload;
 

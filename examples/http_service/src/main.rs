@@ -2,8 +2,8 @@
 //! may be used for some time after that: while it is revalidated, and while the upstream is down.
 //!
 //! ```text
-//! cargo run --release --example http_service
-//! cargo run --release --example http_service -- --seconds 60 --clients 500
+//! cargo run --release -p cortado-http-service
+//! cargo run --release -p cortado-http-service -- --seconds 60 --clients 500
 //! ```
 //!
 //! The program starts the upstream, the service and the service's clients, on ports of this

@@ -2,7 +2,7 @@
 //! the time:
 //!
 //! ```text
-//! cargo run --release --example soak -- --seconds 600 --svg soak.svg --most-growth 1024 > soak.csv
+//! cargo run --release -p cortado-soak -- --seconds 600 --svg soak.svg --most-growth 1024 > soak.csv
 //! ```
 //!
 //! It prints a line of figures each second, and draws what should not grow. At the end it closes

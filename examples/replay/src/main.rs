@@ -2,9 +2,9 @@
 //! capacity and a lifetime policy before deploying:
 //!
 //! ```text
-//! cargo run --release --example replay                      # a built-in workload
-//! cargo run --release --example replay -- --help
-//! cargo run --release --example replay -- requests.csv --capacity 50k --ttl 5m
+//! cargo run --release -p cortado-replay                     # a built-in workload
+//! cargo run --release -p cortado-replay -- --help
+//! cargo run --release -p cortado-replay -- requests.csv --capacity 50k --ttl 5m
 //! ```
 //!
 //! It prints a table (hit ratios, removals by cause, how late expiry was, speed, memory), says what

@@ -4,7 +4,6 @@
 //! * [`misses`]: its ledger of misses.
 //! * [`results`]: the program, run as its users run it.
 //! * [`errors`]: the program, given what it has to refuse.
-#![cfg(not(cortado_loom))]
 
 /// Stands for the example's module of this name, which parses the command line.
 mod options {
@@ -16,9 +15,9 @@ mod options {
     }
 }
 
-#[path = "../../examples/replay/ledger.rs"]
+#[path = "../src/ledger.rs"]
 mod ledger;
-#[path = "../../examples/replay/trace.rs"]
+#[path = "../src/trace.rs"]
 mod trace;
 
 mod errors;

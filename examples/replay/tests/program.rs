@@ -1,22 +1,8 @@
 //! The replay example as a program, and a trace for it.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
-
-/// The example, which `cargo test` builds beside this test unless it is told to run this test only.
-fn program() -> PathBuf {
-    let this = std::env::current_exe().unwrap();
-    let built = this.parent().and_then(Path::parent).unwrap();
-    let path = built.join("examples").join(format!("replay{}", std::env::consts::EXE_SUFFIX));
-    let age = |path: &Path| std::fs::metadata(path).and_then(|data| data.modified());
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/replay");
-    let sources = std::fs::read_dir(sources).unwrap().map(|file| age(&file.unwrap().path()));
-    let newest = sources.map(Result::unwrap).max().unwrap();
-    let current = age(&path).is_ok_and(|built| built >= newest);
-    assert!(current, "{} is missing or stale: `cargo build --example replay`", path.display());
-    path
-}
 
 pub struct Run {
     pub code: Option<i32>,
@@ -25,7 +11,7 @@ pub struct Run {
 }
 
 pub fn run_with_input(arguments: &[&str], input: &[u8]) -> Run {
-    let mut child = Command::new(program())
+    let mut child = Command::new(env!("CARGO_BIN_EXE_replay"))
         .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
