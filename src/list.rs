@@ -32,8 +32,8 @@ pub struct List {
 }
 
 impl List {
-    #[cfg(any(feature = "internals", cortado_loom))]
     /// The number of ids in the list.
+    #[cfg(any(feature = "internals", cortado_loom))]
     #[inline]
     pub fn len(&self) -> usize {
         self.len
@@ -91,12 +91,12 @@ impl List {
         std::iter::successors(some(self.tail), move |&id| some(store.links(id).prev()))
     }
 
-    #[cfg(any(feature = "internals", cortado_loom))]
     /// Checks every link, and recounts the ids.
     ///
     /// # Errors
     ///
     /// A description of the first violation.
+    #[cfg(any(feature = "internals", cortado_loom))]
     pub fn validate(&self, store: &impl LinkStore) -> Result<(), String> {
         let (mut prev, mut id, mut count) = (NodeId::NONE, self.head, 0);
         while id != NodeId::NONE {

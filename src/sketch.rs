@@ -122,8 +122,8 @@ impl Sketch {
         std::mem::replace(self, empty)
     }
 
-    #[cfg(any(feature = "internals", cortado_loom))]
     /// The size of all counters in bytes.
+    #[cfg(any(feature = "internals", cortado_loom))]
     pub fn bytes(&self) -> usize {
         self.blocks.count() * size_of::<[u64; 8]>()
     }
@@ -184,12 +184,12 @@ impl Sketch {
         });
     }
 
-    #[cfg(any(feature = "internals", cortado_loom))]
     /// Checks rules 2 and 3 of the module.
     ///
     /// # Errors
     ///
     /// Describes the first violation.
+    #[cfg(any(feature = "internals", cortado_loom))]
     pub fn validate(&self) -> Result<(), String> {
         self.blocks.validate()?;
         match self.sweep {

@@ -86,8 +86,8 @@ impl ReadBuffer {
         NodeId::from_raw(word as u32)
     }
 
-    #[cfg(any(feature = "internals", cortado_loom))]
     /// Whether no id is pending.
+    #[cfg(any(feature = "internals", cortado_loom))]
     pub fn is_empty(&self) -> bool {
         self.stripes.iter().all(|stripe| stripe.account().count() == 0)
     }

@@ -99,13 +99,13 @@ impl<const SEGMENTS: usize> Stripes<SEGMENTS> {
         self.places.get_or_init(places)[number].get_or_init(ring)
     }
 
-    #[cfg(any(feature = "internals", cortado_loom))]
     /// The stripes that some thread has pushed into.
+    #[cfg(any(feature = "internals", cortado_loom))]
     pub(super) fn iter(&self) -> impl Iterator<Item = &Ring<SEGMENTS>> {
         (0..self.len).filter_map(|number| self.get(number))
     }
 
-    /// [`iter`](Self::iter), where each call begins with another stripe, so that a drain with a
+    /// `iter`, where each call begins with another stripe, so that a drain with a
     /// limit starves none.
     pub(super) fn rotate(&self) -> impl Iterator<Item = &Ring<SEGMENTS>> {
         let first = self.first.load(Relaxed);

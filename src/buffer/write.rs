@@ -227,8 +227,8 @@ impl WriteBuffer {
         drained
     }
 
-    #[cfg(any(feature = "internals", cortado_loom))]
     /// Whether no event is pending. An event that is just being pushed may count already.
+    #[cfg(any(feature = "internals", cortado_loom))]
     pub fn is_empty(&self) -> bool {
         self.spill.count() == 0 && self.stripes.iter().all(|stripe| stripe.account().count() == 0)
     }
@@ -249,8 +249,8 @@ impl WriteBuffer {
         self.capacity().min(2 * MAX_CAPACITY) / 2
     }
 
-    #[cfg(any(feature = "internals", cortado_loom))]
     /// Sum of the weights of all pending events, in the stripes and in the spill.
+    #[cfg(any(feature = "internals", cortado_loom))]
     pub fn pending_weight(&self) -> u64 {
         let in_stripes: u64 = self.stripes.iter().map(|stripe| stripe.account().weight()).sum();
         in_stripes + self.spill.weight()

@@ -62,12 +62,12 @@ impl Aside {
         true
     }
 
-    #[cfg(any(feature = "internals", cortado_loom))]
     /// Recounts the nodes and their weight.
     ///
     /// # Errors
     ///
     /// Describes the first violation.
+    #[cfg(any(feature = "internals", cortado_loom))]
     pub fn validate(&self, store: &impl PolicyStore) -> Result<(), String> {
         let mut weight = 0;
         for (place, &id) in self.ids.iter().enumerate() {

@@ -101,12 +101,12 @@ impl Memory {
         is_known.then(|| forget(line, wanted))
     }
 
-    #[cfg(any(feature = "internals", cortado_loom))]
     /// Checks the table.
     ///
     /// # Errors
     ///
     /// Describes the first violation.
+    #[cfg(any(feature = "internals", cortado_loom))]
     pub fn validate(&self) -> Result<(), String> {
         self.lines.validate().map_err(|error| format!("memory: {error}"))
     }

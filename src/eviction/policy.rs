@@ -105,14 +105,14 @@ impl Policy {
         self.targets.max
     }
 
-    #[cfg(any(feature = "internals", cortado_loom))]
     /// The present target weight of the window. For tests.
+    #[cfg(any(feature = "internals", cortado_loom))]
     pub fn window_target(&self) -> u64 {
         self.targets.window
     }
 
-    #[cfg(any(feature = "internals", cortado_loom))]
     /// The estimated number of recent requests for a key, at most 15. For tests.
+    #[cfg(any(feature = "internals", cortado_loom))]
     pub fn frequency(&self, hash: Hash32) -> u8 {
         self.admission.sketch.frequency(self.admission.sketch.spread(hash))
     }
@@ -287,8 +287,8 @@ impl Policy {
         }
     }
 
-    #[cfg(any(feature = "internals", cortado_loom))]
     /// Whether the node is set aside. For tests.
+    #[cfg(any(feature = "internals", cortado_loom))]
     pub fn is_aside(&self, store: &impl PolicyStore, id: NodeId) -> bool {
         Aside::holds(store.node(id).links())
     }
@@ -308,12 +308,12 @@ impl Policy {
         (self.kind == Kind::TinyLfu).then_some(&self.admission.sketch)
     }
 
-    #[cfg(any(feature = "internals", cortado_loom))]
     /// Checks the module's rules by a recount.
     ///
     /// # Errors
     ///
     /// Describes the first violation.
+    #[cfg(any(feature = "internals", cortado_loom))]
     pub fn validate(&self, store: &impl PolicyStore) -> Result<(), String> {
         self.regions.validate(store)?;
         self.memory.validate()?;

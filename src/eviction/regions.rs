@@ -134,12 +134,12 @@ impl Regions {
         self.insert(store, id.with(node), to, End::Front);
     }
 
-    #[cfg(any(feature = "internals", cortado_loom))]
     /// Recounts lists, weights and region bytes.
     ///
     /// # Errors
     ///
     /// Describes the first violation.
+    #[cfg(any(feature = "internals", cortado_loom))]
     pub fn validate(&self, store: &impl PolicyStore) -> Result<(), String> {
         let (mut total, mut len) = (0, 0);
         for region in [Region::Window, Region::Probation, Region::Protected, Region::Weightless] {

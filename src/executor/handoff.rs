@@ -100,8 +100,8 @@ impl Handoff {
         (!is_out).then(|| Ticket { word: Arc::clone(&self.word), raised: true })
     }
 
-    #[cfg(any(feature = "internals", cortado_loom))]
     /// Whether a job is outstanding. The answer may be outdated when this returns.
+    #[cfg(any(feature = "internals", cortado_loom))]
     pub fn is_out(&self) -> bool {
         self.word.load(Relaxed) & OUT != 0
     }

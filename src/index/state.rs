@@ -40,8 +40,8 @@ impl Index {
         self.root.current(guard).buckets.len()
     }
 
-    #[cfg(any(feature = "internals", cortado_loom))]
     /// The number of home buckets that have an overflow, with or without entries in it. For tests.
+    #[cfg(any(feature = "internals", cortado_loom))]
     pub fn overflows(&self, guard: &Guard) -> usize {
         self.root.current(guard).buckets.iter().filter(|bucket| bucket.has_overflow()).count()
     }

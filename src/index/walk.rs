@@ -111,7 +111,6 @@ impl Index {
         }
     }
 
-    #[cfg(any(feature = "internals", cortado_loom))]
     /// Checks every invariant, and counts the entries. Only while no thread is writing.
     ///
     /// # Errors
@@ -119,6 +118,7 @@ impl Index {
     /// A description of the first violation: a duplicate id, an id in the wrong bucket or with the
     /// wrong fingerprint, a lock left behind, an entry in the next table before its bucket has
     /// moved.
+    #[cfg(any(feature = "internals", cortado_loom))]
     pub fn validate(&self, guard: &Guard, store: &impl HashOf) -> Result<usize, String> {
         let mut ids = HashSet::new();
         let mut cursor = Some(Hash32::FIRST);
@@ -144,8 +144,8 @@ impl Index {
     }
 }
 
-#[cfg(any(feature = "internals", cortado_loom))]
 /// Returns an error if the next table has entries of a bucket that has not moved there.
+#[cfg(any(feature = "internals", cortado_loom))]
 fn check_next(place: &Place<'_>, guard: &Guard, store: &impl HashOf) -> Result<(), String> {
     let Some(next) = place.table.next.get(guard) else { return Ok(()) };
     let position = |hash: u64| next.position(Hash32::from_raw(hash as u32));
@@ -161,8 +161,8 @@ fn check_next(place: &Place<'_>, guard: &Guard, store: &impl HashOf) -> Result<(
     Ok(())
 }
 
-#[cfg(any(feature = "internals", cortado_loom))]
 /// The ids of a chain with their hashes, or an error if a fingerprint does not fit its hash.
+#[cfg(any(feature = "internals", cortado_loom))]
 fn entries(chain: Chain<'_>, store: &impl HashOf) -> Result<Vec<(NodeId, Hash32)>, String> {
     let mut entries = Vec::new();
     for bucket in chain {

@@ -151,8 +151,8 @@ impl FreeList {
         self.stripes.get().into_iter().flat_map(|stripes| &stripes.heads)
     }
 
-    #[cfg(any(feature = "internals", cortado_loom))]
     /// Visits all free ids. No other thread may use the list meanwhile.
+    #[cfg(any(feature = "internals", cortado_loom))]
     pub fn for_each(&self, pool: &impl NodeMemory, mut visit: impl FnMut(NodeId)) {
         for head in self.heads() {
             let mut id = Head(head.load(Acquire)).id();

@@ -381,8 +381,8 @@ impl RawPool {
         self.free.push(self, ids);
     }
 
-    #[cfg(any(feature = "internals", cortado_loom))]
     /// Visits all free nodes. No other thread may use the pool meanwhile.
+    #[cfg(any(feature = "internals", cortado_loom))]
     pub fn for_each_free(&self, mut visit: impl FnMut(NodeId)) {
         self.free.for_each(self, &mut visit);
         self.reserve.for_each(self, visit);

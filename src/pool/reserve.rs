@@ -95,8 +95,8 @@ impl Reserve {
         self.len.load(Ordering::Relaxed)
     }
 
-    #[cfg(any(feature = "internals", cortado_loom))]
     /// Number of nodes whose memory was given back to the system.
+    #[cfg(any(feature = "internals", cortado_loom))]
     pub fn parked(&self) -> usize {
         self.state.lock().parked.len() << self.bits
     }
@@ -212,8 +212,8 @@ impl Reserve {
         moved
     }
 
-    #[cfg(any(feature = "internals", cortado_loom))]
     /// Visits all ids that are here. No other thread may use the pool meanwhile.
+    #[cfg(any(feature = "internals", cortado_loom))]
     pub fn for_each(&self, pool: &impl NodeMemory, mut visit: impl FnMut(NodeId)) {
         let state = self.state.lock();
         for (&number, block) in &state.partial {

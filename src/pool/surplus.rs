@@ -25,8 +25,8 @@ impl RawPool {
         self.reserve.put(self, most)
     }
 
-    #[cfg(any(feature = "internals", cortado_loom))]
     /// Number of nodes in blocks that were given back, of the nodes handed out so far.
+    #[cfg(any(feature = "internals", cortado_loom))]
     pub fn parked(&self) -> usize {
         self.reserve.parked()
     }

@@ -9,7 +9,7 @@
 //!
 //! **Limits.** There is one thread: a client whose `run` blocks or takes long delays all the
 //! others. Deadlines are kept in real time. A client with its own clock calls
-//! [`wake_now`](Registration::wake_now) when that clock is moved.
+//! `Registration::wake_now` when that clock is moved.
 //!
 //! # Rules
 //!

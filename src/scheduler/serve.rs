@@ -166,8 +166,8 @@ impl Scheduler {
         Ok(Registration { shared: Arc::clone(&self.shared), id, armed })
     }
 
-    #[cfg(any(feature = "internals", cortado_loom))]
     /// Counters for statistics and tests.
+    #[cfg(any(feature = "internals", cortado_loom))]
     pub fn counts(&self) -> Counts {
         let state = self.shared.state.lock();
         Counts { clients: state.clients.len(), ..state.counts }
@@ -184,8 +184,8 @@ pub struct Registration {
 }
 
 impl Registration {
-    #[cfg(any(feature = "internals", cortado_loom))]
     /// Runs the client as soon as its turn comes.
+    #[cfg(any(feature = "internals", cortado_loom))]
     pub fn wake_now(&self) {
         self.wake_within(Duration::ZERO);
     }

@@ -136,12 +136,12 @@ impl<T: Copy> Blocks<T> {
         }
     }
 
-    #[cfg(any(feature = "internals", cortado_loom))]
     /// Recounts the blocks.
     ///
     /// # Errors
     ///
     /// Describes the first violation.
+    #[cfg(any(feature = "internals", cortado_loom))]
     pub fn validate(&self) -> Result<(), String> {
         let held: usize = self.chunks.iter().map(Vec::len).sum();
         let (count, mask, entries) = (self.count(), self.mask as usize, self.entries);

@@ -290,12 +290,12 @@ impl<T> Core<T> {
         self.slab.take()
     }
 
-    #[cfg(any(feature = "internals", cortado_loom))]
     /// Recounts slots, links and bits.
     ///
     /// # Errors
     ///
     /// Describes the first error that it finds.
+    #[cfg(any(feature = "internals", cortado_loom))]
     pub fn validate(&self) -> Result<(), String> {
         self.slab.validate()?;
         self.wheel.validate(&self.slab)

@@ -336,8 +336,8 @@ impl<T> Slab<T> {
         self.roomy.sort_unstable_by(|one, other| other.cmp(one));
     }
 
-    #[cfg(any(feature = "internals", cortado_loom))]
     /// Makes the slots of new chunks begin with this generation, for tests.
+    #[cfg(any(feature = "internals", cortado_loom))]
     pub fn begin_with(&mut self, generation: u32) {
         self.base = generation;
     }
@@ -425,12 +425,12 @@ impl<T> Slab<T> {
         })
     }
 
-    #[cfg(any(feature = "internals", cortado_loom))]
     /// Recounts every slot.
     ///
     /// # Errors
     ///
     /// Describes the first rule of the module that is broken.
+    #[cfg(any(feature = "internals", cortado_loom))]
     pub fn validate(&self) -> Result<(), String> {
         let (mut len, mut roomy, mut empty) = (0, Vec::new(), 0);
         for (number, chunk) in self.chunks.iter().enumerate() {

@@ -181,8 +181,8 @@ impl<const LANES: usize> Buckets<LANES> {
         }
     }
 
-    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
     /// Empties a bucket, whose ids have been looked at. The caller clears their links.
+    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
     pub fn empty_bucket(&mut self, bucket: Ring) {
         for ring in self.lanes(bucket) {
             if self.is_marked(ring) {
@@ -207,13 +207,13 @@ impl<const LANES: usize> Buckets<LANES> {
         }
     }
 
-    #[cfg(any(feature = "internals", cortado_loom))]
     /// Counts the ids of one ring, checks its links in both directions, and calls `each` with every
     /// id.
     ///
     /// # Errors
     ///
     /// Describes the first link or bit that is wrong.
+    #[cfg(any(feature = "internals", cortado_loom))]
     pub fn validate(
         &self,
         store: &impl TimerStore,

@@ -9,12 +9,12 @@ use crate::links::NodeId;
 use crate::macros::ensure;
 
 impl<const LANES: usize> Wheel<LANES> {
-    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
     /// The rings that are not empty, each with a *bound*, least bound first. No id of the ring has
     /// a deadline before the bound. The bound of the backlogs and of the current bucket of the
     /// finest level, which may hold overdue ids, is the least instant there is.
     ///
     /// The bounds compare as numbers, so this is for a wheel whose clock does not wrap.
+    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
     pub fn rings(&self) -> impl Iterator<Item = (Timestamp, Ring)> + '_ {
         let mut backlogs = bits(self.buckets.backlogs());
         // By level, the buckets that were handed out: so many after the first.
@@ -34,10 +34,10 @@ impl<const LANES: usize> Wheel<LANES> {
         })
     }
 
-    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
     /// The next occupied bucket of a level, from this offset on, with its bound. At the finest
     /// level, offsets begin with the current bucket, which holds overdue ids only. At the others,
     /// the current bucket comes last: its ids are a whole turn ahead.
+    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
     fn next_bucket(&self, number: usize, from: u32) -> Option<(u32, Timestamp)> {
         let level = self.geometry.levels()[number];
         let first = u32::from(number > 0);
@@ -54,8 +54,8 @@ impl<const LANES: usize> Wheel<LANES> {
         Some((offset, bound))
     }
 
-    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
     /// The ids of a bucket or a backlog.
+    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
     pub fn ids_of<'a, S: TimerStore>(
         &'a self,
         store: &'a S,
@@ -67,13 +67,13 @@ impl<const LANES: usize> Wheel<LANES> {
         })
     }
 
-    #[cfg(any(feature = "internals", cortado_loom))]
     /// Recounts every link, bit and id, and checks rule 4 for each id in a bucket. Rule 4 holds
     /// once every id with a shortened deadline has been scheduled again.
     ///
     /// # Errors
     ///
     /// Describes the first error that it finds.
+    #[cfg(any(feature = "internals", cortado_loom))]
     pub fn validate(&self, store: &impl TimerStore) -> Result<(), String> {
         let mut count = 0;
         let tick_end = self.geometry.levels()[0].delay(self.clock, 0);

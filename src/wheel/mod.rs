@@ -144,8 +144,8 @@ impl<const LANES: usize> Wheel<LANES> {
         Self { geometry, buckets, clock: now, len: 0, looks: 0 }
     }
 
-    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
     /// The levels.
+    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
     }
@@ -155,8 +155,8 @@ impl<const LANES: usize> Wheel<LANES> {
         self.clock
     }
 
-    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
     /// The number of ids in the wheel.
+    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
     pub fn len(&self) -> usize {
         self.len
     }
@@ -381,16 +381,16 @@ impl<const LANES: usize> Wheel<LANES> {
         least
     }
 
-    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
     /// The instant at which the next occupied bucket above the finest level is due; `None` if there
     /// is none. [`advance`](Self::advance) to an earlier instant only appends buckets of the finest
     /// level to their backlog, in their order.
+    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
     pub fn next_cascade(&self) -> Option<Timestamp> {
         self.delay_from(1).map(|delay| self.clock.wrapping_add(delay))
     }
 
-    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
     /// Whether an id is in a bucket of the finest level.
+    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
     pub fn has_finest(&self) -> bool {
         self.buckets.occupied(0) != 0
     }

@@ -14,14 +14,14 @@ use crate::links::NodeId;
 use crate::prefetch::prefetch;
 use crate::primitives::seeded;
 
-#[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
 /// A key is the time from the start of a window to the deadline, above the id. This is the time of
 /// an id that the window does not make due.
+#[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
 const NOT_DUE: u64 = u32::MAX as u64;
 
-#[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
 /// So many ids before their turn, their cache lines are asked for. They were loaded when the ids
 /// were gathered, and may have left the first cache since.
+#[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
 const PREFETCH_DISTANCE: usize = 8;
 
 #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
@@ -30,7 +30,6 @@ fn id_of(key: u64) -> NodeId {
 }
 
 impl<const LANES: usize> Wheel<LANES> {
-    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
     /// Moves the clock to `now`, and looks at the ids of the buckets that become due. Those that
     /// are due go to the finest backlog, ordered by deadline. The others go where their deadlines
     /// belong. Returns how many ids it looked at.
@@ -41,6 +40,7 @@ impl<const LANES: usize> Wheel<LANES> {
     /// The backlogs must be empty. `now` must be less than 2^32 - 1 units after the instant at
     /// which the first bucket is due, [`next_deadline`](Self::next_deadline). `found` is memory
     /// to work with.
+    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
     pub fn advance_in_order(
         &mut self,
         store: &impl TimerStore,
@@ -80,8 +80,8 @@ impl<const LANES: usize> Wheel<LANES> {
         Some(looks)
     }
 
-    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
     /// Links an id of a window again: with those that are due, or where its deadline belongs.
+    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
     fn place(&mut self, store: &impl TimerStore, key: u64) {
         let id = id_of(key);
         let links = store.links(id);
@@ -95,8 +95,8 @@ impl<const LANES: usize> Wheel<LANES> {
         }
     }
 
-    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
     /// The occupied buckets that a step of the clock to `now` makes due.
+    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
     fn due_rings(&self, now: Timestamp) -> impl Iterator<Item = Ring> + '_ {
         let due_of = move |(number, level): (usize, &Level)| {
             let due = level.due(self.clock, now);
@@ -112,9 +112,9 @@ impl<const LANES: usize> Wheel<LANES> {
 }
 
 impl<const LANES: usize> Buckets<LANES> {
-    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
     /// Appends the keys of a bucket's ids to `found`, from both ends of each lane by turns, so that
     /// waits for memory overlap. False if `found` would hold more than `limit`.
+    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
     fn gather(
         &self,
         store: &impl TimerStore,

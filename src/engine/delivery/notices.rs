@@ -219,8 +219,8 @@ impl Notices {
         self.handoff.is_out()
     }
 
-    #[cfg(any(feature = "internals", cortado_loom))]
     /// Whether nodes wait to be dropped.
+    #[cfg(any(feature = "internals", cortado_loom))]
     pub fn has_drops(&self) -> bool {
         !self.to_drop.is_empty()
     }

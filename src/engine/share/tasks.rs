@@ -50,7 +50,7 @@ impl<K, V> Engine<K, V> {
     }
 
     /// Delivers everything, and awaits what another thread is delivering, as
-    /// [`announce_all`](Self::announce_all) does for a thread.
+    /// [`Core::announce_all`](crate::engine::maintenance::Core::announce_all) does for a thread.
     pub async fn announce_all_async(&self) {
         let notices = &self.core.notices;
         loop {
