@@ -1,6 +1,8 @@
 //! How much code a cache type adds to a program, and how much each further call with a closure or
 //! a future: small programs with no cache, one cache type, two, and one with ten loads more are
-//! built in release mode, and the sizes of their code sections compared.
+//! built in release mode, and the sizes of their code sections compared. The least program has a
+//! lifetime for all entries, an insert and a read; the other one a policy, a listener, a load and a
+//! removal, too. A program with fifteen types is built as small as cargo can.
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
@@ -51,26 +53,27 @@ impl Program {
         };
         format!(
             "[workspace]\n[package]\nname = \"sized\"\nedition = \"2024\"\n\
-             [features]\ndefault = []\none = []\ntwo = [\"one\"]\nloads = [\"one\"]\n\
-             tasks = []\ntask-loads = [\"tasks\"]\n\
+             [features]\ndefault = []\nleast = []\nleast-two = [\"least\"]\none = []\ntwo = [\"one\"]\n\
+             fifteen = []\nloads = [\"one\"]\ntasks = []\ntask-loads = [\"tasks\"]\n\
+             [profile.fat]\ninherits = \"release\"\nlto = \"fat\"\ncodegen-units = 1\npanic = \"abort\"\n\
              [dependencies]\n{} = {dependency}\n",
             self.package
         )
     }
 
-    /// The bytes of the code section with this feature.
-    fn code(&self, directory: &Path, feature: &str) -> Result<u64> {
+    /// The bytes of the code section with this feature, in this profile.
+    fn code(&self, directory: &Path, feature: &str, profile: &str) -> Result<u64> {
         let cargo = option_env!("CARGO").unwrap_or("cargo");
         let status = Command::new(cargo)
-            .args(["build", "--release", "--quiet", "--features", feature])
+            .args(["build", "--quiet", "--profile", profile, "--features", feature])
             .env("CARGO_TARGET_DIR", directory.join("target"))
             .env_remove("RUSTFLAGS")
             .current_dir(directory)
             .status()
             .context("cannot run cargo")?;
         ensure!(status.success(), "the program with {} does not build", self.package);
-        let program =
-            directory.join("target/release/sized").with_extension(std::env::consts::EXE_EXTENSION);
+        let program = directory.join("target").join(profile).join("sized");
+        let program = program.with_extension(std::env::consts::EXE_EXTENSION);
         let binary = fs::read(program).context("cannot read the program")?;
         let binary = object::File::parse(&*binary)?;
         let section = binary.section_by_name(".text").context("the program has no code section")?;
@@ -86,7 +89,9 @@ impl Program {
         fs::write(path.join("Cargo.toml"), self.manifest())?;
         // The same versions of everything as in the other benchmarks.
         fs::copy(root().join("Cargo.lock"), path.join("Cargo.lock"))?;
-        let code = |feature| self.code(path, feature).map(|bytes| bytes as f64);
+        let code = |feature| self.code(path, feature, "release").map(|bytes| bytes as f64);
+        let fat = |feature| self.code(path, feature, "fat").map(|bytes| bytes as f64);
+        let (least, least_two) = (code("least")?, code("least-two")?);
         let (none, one, two) = (code("default")?, code("one")?, code("two")?);
         let loads = code("loads")?;
         let (tasks, task_loads) = (code("tasks")?, code("task-loads")?);
@@ -95,6 +100,9 @@ impl Program {
             Record::new("code", self.package, (0, ""), metric, (bytes / 1024.0).into())
         };
         Ok(vec![
+            record("the first cache type of the least program", least - none),
+            record("one more type there", least_two - least),
+            record("fifteen types, as small as can be", fat("fifteen")? - fat("default")?),
             record("the first cache type", one - none),
             record("one more cache type", two - one),
             record("one more load, with its closure", (loads - one) / LOADS),

@@ -10,11 +10,31 @@ use std::future::ready;
 use std::hint::black_box;
 use std::time::Duration;
 
+/// A type of cache for values of each of these lengths.
+macro_rules! each_length {
+    ([$($n:literal)*]) => {
+        $(exercise(|number| (number, [number as u8; $n]));)*
+    };
+}
+
 /// One more load, in another place of the program, for each number.
 macro_rules! load_each {
     ($cache:ident, $pair:ident, [$($n:literal)*]) => {
         $(black_box($cache.get_with($pair($n).0, || $pair(black_box($n)).1));)*
     };
+}
+
+/// A lifetime for all entries, an insert and a read.
+fn least<K, V>(key: K, value: V)
+where
+    K: Hash + Eq + Clone + Send + Sync + 'static,
+    V: Clone + Send + Sync + 'static,
+{
+    let lifetime = Duration::from_secs(black_box(60));
+    let cache: cortado::Cache<K, V> =
+        cortado::Cache::builder().max_capacity(black_box(1000)).time_to_live(lifetime).build();
+    cache.insert(key.clone(), value);
+    black_box(cache.get(&key));
 }
 
 fn exercise<K, V>(pair: impl Fn(u64) -> (K, V))
@@ -57,6 +77,12 @@ async fn exercise_tasks() {
 }
 
 fn main() {
+    #[cfg(feature = "least")]
+    least(black_box(7_u64), String::new());
+    #[cfg(feature = "least-two")]
+    least(black_box(String::from("k")), 7_u32);
+    #[cfg(feature = "fifteen")]
+    each_length!([1 2 3 4 5 6 7 8 9 10 11 12 13 14 15]);
     #[cfg(feature = "one")]
     exercise(|number| (number, number.to_string()));
     #[cfg(feature = "two")]
