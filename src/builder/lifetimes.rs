@@ -5,7 +5,7 @@ use crate::engine::{Asking, Engine};
 use crate::expiry::{Expiry, expire};
 use std::time::Duration;
 
-impl<K: Eq + 'static, V: 'static, C, M> Builder<K, V, C, M> {
+impl<K: 'static, V: 'static, C, M> Builder<K, V, C, M> {
     /// Makes entries expire this long after they were inserted or replaced.
     ///
     /// Zero turns caching off, as a lifetime of zero does for one entry: every value leaves at
@@ -62,7 +62,10 @@ impl<K: Eq + 'static, V: 'static, C, M> Builder<K, V, C, M> {
     ///
     /// If there are fixed lifetimes too, the earliest end wins. [`Expiry`] states when the hooks of
     /// a policy run.
-    pub fn expire_after(mut self, expiry: impl Expiry<K, V> + Send + Sync + 'static) -> Self {
+    pub fn expire_after(mut self, expiry: impl Expiry<K, V> + Send + Sync + 'static) -> Self
+    where
+        K: Eq,
+    {
         self.hooks.asking = Some(Asking::OF_INSERTS);
         self.hooks.renew = Some(Engine::renew);
         self.hooks.expiry = Some(Box::new(expiry));
@@ -88,6 +91,7 @@ impl<K: Eq + 'static, V: 'static, C, M> Builder<K, V, C, M> {
     /// ```
     pub fn ttl_on_create<F>(self, lifetime: F) -> Self
     where
+        K: Eq,
         F: Fn(&K, &V) -> Option<Duration> + Send + Sync + 'static,
     {
         self.expire_after(expire::on_create(lifetime))
@@ -111,6 +115,7 @@ impl<K: Eq + 'static, V: 'static, C, M> Builder<K, V, C, M> {
     /// ```
     pub fn ttl_on_write<F>(self, lifetime: F) -> Self
     where
+        K: Eq,
         F: Fn(&K, &V) -> Option<Duration> + Send + Sync + 'static,
     {
         self.expire_after(expire::on_write(lifetime))
@@ -136,6 +141,7 @@ impl<K: Eq + 'static, V: 'static, C, M> Builder<K, V, C, M> {
     /// ```
     pub fn ttl_on_access<F>(self, lifetime: F) -> Self
     where
+        K: Eq,
         F: Fn(&K, &V) -> Option<Duration> + Send + Sync + 'static,
     {
         self.expire_after(expire::on_access(lifetime))

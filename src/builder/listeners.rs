@@ -9,11 +9,7 @@ use crate::removal::RemovalCause;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
-impl<K, V, C, M> Builder<K, V, C, M>
-where
-    K: Send + Sync + 'static,
-    V: Send + Sync + 'static,
-{
+impl<K, V, C, M> Builder<K, V, C, M> {
     /// Adds a listener, which sees every value that leaves the cache.
     ///
     /// A cache may have several listeners; each sees all values, in the order in which the
@@ -74,7 +70,11 @@ where
     pub fn removal_listener(
         mut self,
         listener: impl Fn(Removed<K, V>) + Send + Sync + 'static,
-    ) -> Self {
+    ) -> Self
+    where
+        K: Send + Sync + 'static,
+        V: Send + Sync + 'static,
+    {
         self.hooks.listen = Some(Listeners::together);
         self.hooks.listeners.push(Box::new(listener));
         self
@@ -97,8 +97,8 @@ where
         listener: impl Fn(Arc<K>, V, RemovalCause) + Send + Sync + 'static,
     ) -> Self
     where
-        K: Clone,
-        V: Clone,
+        K: Clone + Send + Sync + 'static,
+        V: Clone + Send + Sync + 'static,
     {
         self.removal_listener(move |removed| {
             let ((key, value, cause), dropped) = removed.split();

@@ -75,7 +75,7 @@ where
 pub type Schedule = fn(&Arc<Core>, &Clock) -> std::io::Result<()>;
 
 /// Makes one listener of all.
-pub type Listen<K, V> = fn(Listeners<K, V>) -> Box<dyn Deliver>;
+pub type Listen<K, V> = fn(Listeners<K, V>) -> Arc<dyn Deliver>;
 
 /// What an insert does in a cache whose hooks, weigher or refresh policy it asks. These are
 /// pointers that the methods of the builder store, as are the others here: a program that does not
@@ -175,6 +175,8 @@ pub struct Engine<K, V> {
     pub expiry: Option<ExpiryPolicy<K, V>>,
     pub weigher: Option<Weigher<K, V>>,
     pub async_listeners: Vec<Arc<dyn Tell>>,
+    /// The listeners, of which the core knows. They end here.
+    pub listener: Option<Arc<dyn Deliver>>,
     /// What reads have to do beside finding the entry.
     pub mode: ReadMode,
     /// Whether the policy's update hook is known to ask the create hook, as the trait's default
@@ -256,7 +258,8 @@ impl<K, V> Engine<K, V> {
         let all = hooks.listeners;
         let listener = hooks.listen.map(|listen| listen(Listeners { pool: pool.share(), all }));
         let asks_on_reads = expiry.is_some() && !leaves_reads_alone;
-        let (core, mode) = parts(config, asks_on_reads, pool.raw(), listener);
+        let (core, mode) =
+            parts(config, asks_on_reads, pool.raw(), listener.as_ref().map(Arc::downgrade));
         let refreshing = hooks.refreshing.zip(config.reloads());
         let hand_on = refreshing.as_ref().map(|(it, _)| it.hand_on);
         let make = |(it, settings): (Refreshing<K, V>, _)| {
@@ -272,6 +275,7 @@ impl<K, V> Engine<K, V> {
             expiry,
             weigher,
             async_listeners,
+            listener,
             hand_on,
             asking,
             renew,
@@ -288,7 +292,7 @@ fn parts(
     config: &Config,
     asks: bool,
     pool: &primitives::Arc<RawPool>,
-    listener: Option<Box<dyn Deliver>>,
+    listener: Option<Weak<dyn Deliver>>,
 ) -> (Arc<Core>, ReadMode) {
     let idle = config.time_to_idle.map(nanos);
     let ticker = Ticker::new(config.clock.clone());

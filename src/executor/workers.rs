@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::num::NonZero;
 use std::time::{Duration, Instant};
 
 use super::job::{Execute, Job};
@@ -38,7 +39,7 @@ impl Default for Limits {
     fn default() -> Self {
         // It reads files; a program may make many timers.
         static CORES: OnceLock<usize> = OnceLock::new();
-        let cores = crate::system::cores;
+        let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
         let parallel = *CORES.get_or_init(cores);
         Self { patience: PATIENCE, linger: LINGER, threads: usize::MAX, parallel }
     }

@@ -35,3 +35,17 @@ fn what_outlives_a_cache_keeps_no_free_nodes() {
     assert!(left <= 4096, "{left} nodes of {ENTRIES} keep their memory");
     assert_eq!(*entry.value(), ENTRIES / 2);
 }
+
+/// The scheduler may have the last count on the core, and runs no code of the user's.
+#[test]
+fn listeners_end_with_the_cache() {
+    let held = std::sync::Arc::new(());
+    let captured = std::sync::Arc::clone(&held);
+    let listener = move |_| drop(std::sync::Arc::clone(&captured));
+    let cache: Cache<u64, u64> = Cache::builder().removal_listener(listener).build();
+    cache.insert(1, 1);
+    let core = std::sync::Arc::clone(&cache.engine().core);
+    drop(cache);
+    assert_eq!(std::sync::Arc::strong_count(&held), 1, "the core keeps the listener");
+    drop(core);
+}

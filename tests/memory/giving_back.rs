@@ -128,3 +128,17 @@ fn few_large_nodes_stay() {
     let stay = large.spawn(stays).expect("a thread").join().expect("no panic");
     assert!(stay.iter().all(|bytes| *bytes <= 1 << 18), "{stay:?} bytes");
 }
+
+/// A cache that nothing was written to has nodes all the same: those of loads that failed.
+#[test]
+fn nodes_of_loads_that_failed_are_given_back() {
+    let cache: Audited<u64, u64> = audited(Cache::new(100_000));
+    let failed = cache.try_get_many_with(0..10_000, |_| Err::<Vec<(u64, u64)>, _>("it is down"));
+    assert!(failed.is_err());
+    for rounds in 0.. {
+        if cache.run_pending_tasks_up_to(100).is_done() {
+            break;
+        }
+        assert!(rounds < 10_000, "it never ends");
+    }
+}

@@ -26,7 +26,7 @@ impl<K: Eq, V> Engine<K, V> {
 impl<K, V> Engine<K, V> {
     /// Whether anything has the pool that may outlive the cache: a handle, a receiver.
     pub fn is_outlived(&self) -> bool {
-        let with_listeners = usize::from(self.core.notices.has_listeners());
+        let with_listeners = usize::from(self.listener.is_some());
         Arc::strong_count(self.pool.raw()) > OWN_COUNTS + with_listeners
     }
 }

@@ -56,6 +56,7 @@ impl Notices {
             return Delivered { has_run: false, has_more: false };
         };
         let DeliveryBudget { notices: mut most, mut batches } = budget;
+        let listener = self.listener();
         // Calls from listeners and destructors leave to this one what they cause.
         loop {
             batches -= self.drop_reclaimed(base, batches);
@@ -67,7 +68,7 @@ impl Notices {
             }
             let mut has_more = batches == 0 && !self.to_drop.is_empty();
             let mut is_done = true;
-            if let Some(listener) = &self.listener {
+            if let Some(listener) = &listener {
                 let delivered = self.outbox.deliver(most, |notice| listener.deliver(base, notice));
                 most -= delivered.count;
                 has_more |= delivered.more;
@@ -83,7 +84,8 @@ impl Notices {
     /// outlives the cache, and takes them.
     pub fn deliver_rest(&self, base: &Base) {
         if !self.receiving().is_some_and(Receiving::is_taken) {
-            let deliver = |notice: Notice| match &self.listener {
+            let listener = self.listener();
+            let deliver = |notice: Notice| match &listener {
                 Some(listener) => listener.deliver(base, notice),
                 // Nobody took the receiver.
                 None => release(base, notice),

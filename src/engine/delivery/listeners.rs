@@ -6,6 +6,7 @@ use crate::entry::{Facts, Removed};
 use crate::node::remaining;
 use crate::pool::{Pool, RawHandle};
 use crate::removal::RemovalCause;
+use std::sync::Arc;
 
 /// Is called with each removal.
 pub type Listener<K, V> = Box<dyn Fn(Removed<K, V>) + Send + Sync>;
@@ -18,8 +19,8 @@ pub struct Listeners<K, V> {
 
 impl<K: Send + Sync + 'static, V: Send + Sync + 'static> Listeners<K, V> {
     /// One listener of all.
-    pub fn together(self) -> Box<dyn Deliver> {
-        Box::new(self)
+    pub fn together(self) -> Arc<dyn Deliver> {
+        Arc::new(self)
     }
 }
 

@@ -42,7 +42,9 @@ pub trait Client: Send + Sync {
 /// See the [module](self).
 pub struct Notices {
     pub(super) outbox: Outbox<Notice>,
-    pub(super) listener: Option<Box<dyn Deliver>>,
+    /// The listeners, which end with the cache: the scheduler, which may have the last count on
+    /// this, must not drop what they hold.
+    listener: Option<Weak<dyn Deliver>>,
     /// The receiver of the notices, in place of listeners.
     pub(super) receiving: Option<Box<Receiving>>,
     /// Nodes without a count. The thread that delivers next drops their keys and values.
@@ -71,7 +73,7 @@ pub struct Notices {
 }
 
 impl Notices {
-    pub fn new(config: &Config, listener: Option<Box<dyn Deliver>>) -> Self {
+    pub fn new(config: &Config, listener: Option<Weak<dyn Deliver>>) -> Self {
         let limit = config.notifications.of(Overflow::Wait).unwrap_or(usize::MAX);
         Self {
             outbox: Outbox::with_limit(limit, config.receives),
@@ -102,9 +104,9 @@ impl Notices {
         self.receiving.as_deref()
     }
 
-    /// Whether listeners are notified.
-    pub fn has_listeners(&self) -> bool {
-        self.listener.is_some()
+    /// The listeners, for a caller that has the cache. They are there as long as it is.
+    pub(super) fn listener(&self) -> Option<plain::Arc<dyn Deliver>> {
+        self.listener.as_ref().and_then(Weak::upgrade)
     }
 
     /// Whether removals are announced: to listeners, or to a receiver, which may be gone.

@@ -15,6 +15,7 @@ use crate::primitives::{Arc, plain::OnceLock};
 use crate::scheduler::Alarm;
 use crate::stats::Stats;
 use std::ops::Deref;
+use std::sync::Weak;
 use std::time::Duration;
 
 /// The part of a cache that knows no `K` and no `V`: what all rooms use, the queue of notices, and
@@ -55,7 +56,7 @@ pub struct Parts {
     pub ticker: Ticker,
     pub pool: Arc<RawPool>,
     pub reads_prolong: bool,
-    pub listener: Option<Box<dyn Deliver>>,
+    pub listener: Option<Weak<dyn Deliver>>,
 }
 
 impl Core {

@@ -71,6 +71,10 @@ impl Core {
     /// Runs a pass, after waiting for the maintenance lock.
     pub fn pass_within(&self, budget: Budget) -> Leftover {
         let now = self.ticker.now();
+        if budget.is_asked_for() && self.has_surplus() {
+            // Of drafts, and of values that were refused. Only a pass gives their memory back.
+            self.make_keepers();
+        }
         let pass = |keeper: Keeper<'_>| {
             let guard = crate::epoch::pin();
             let state = keeper.upkeep.lock();

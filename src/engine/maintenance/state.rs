@@ -1,5 +1,6 @@
 //! The state that the maintenance lock protects, and the figures that passes publish.
 
+use crate::buffer::stripe_count;
 use crate::clock::{NEVER, Timestamp};
 use crate::config::{Config, Eviction};
 use crate::epoch::Grace;
@@ -24,6 +25,8 @@ pub struct UpkeepSettings {
 impl UpkeepSettings {
     pub fn new(config: &Config, built: Timestamp) -> Self {
         let (geometry, eviction) = (config.geometry(), config.eviction.0);
+        // Of the thread that builds: one that writes may be bound to a core.
+        let _ = stripe_count();
         Self { geometry, eviction, weighs: config.weighs, built }
     }
 }
