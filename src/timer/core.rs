@@ -135,10 +135,11 @@ impl<T> Core<T> {
         }
     }
 
-    /// Takes an item out of the wheel and out of its slot.
-    pub fn remove(&mut self, id: TimerId) -> Option<T> {
+    /// Takes an item out of the wheel and out of its slot. Returns its deadline, too.
+    pub fn remove(&mut self, id: TimerId) -> Option<(u64, T)> {
         self.wheel.cancel(&self.slab, self.slab.links_of(id)?);
-        Some(self.slab.remove_named(id.slot())?.2)
+        let (_, deadline, item) = self.slab.remove_named(id.slot())?;
+        Some((deadline, item))
     }
 
     /// Gives back the memory that no item needs where it is.

@@ -162,8 +162,8 @@ impl<T> DelayQueue<T> {
 
     /// Takes an item out before its time. `None` if it has left.
     pub fn try_remove(&mut self, id: &TimerId) -> Option<Expired<T>> {
-        let deadline = self.try_deadline(id)?;
-        Some(Expired { key: *id, deadline, value: self.core.remove(*id)? })
+        let (deadline, value) = self.core.remove(*id)?;
+        Some(Expired { key: *id, deadline: Duration::from_nanos(deadline), value })
     }
 
     /// Gives an item another deadline, earlier or later. False if it has left.
