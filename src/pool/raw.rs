@@ -246,8 +246,7 @@ impl RawPool {
         // `location` may return the length 1; then they are the beginning of the chunk's second
         // node, which has as many atomics.
         // SAFETY: the chunk's strides are followed by as many initialised AtomicU64s for each
-        // column (rule 1 holds for them too). Strides and chunks are aligned to at least
-        // eight.
+        // column (rule 1 holds for them too). Strides and chunks are aligned to at least eight.
         Some(unsafe { &*base.as_ptr().add(len * self.stride).cast::<AtomicU64>().add(word) })
     }
 
@@ -416,8 +415,8 @@ impl NodeMemory for RawPool {
         first.consecutive(nodes).for_each(|id| self.meta(id).wipe());
         #[cfg(not(cortado_loom))]
         // SAFETY: the block's strides lie within the chunk's, since all its ids were handed out.
-        // No node of the block has a key or a value, because all of them are free and
-        // belong to the caller. All-zero bytes are a valid Meta.
+        // No node of the block has a key or a value, because all of them are free and belong to
+        // the caller. All-zero bytes are a valid Meta.
         unsafe {
             system::give_back(_base.add(index * self.stride), nodes * self.stride)
         };
