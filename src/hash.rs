@@ -40,13 +40,22 @@ pub struct Hashed<T> {
     pub key: T,
 }
 
-impl<Q: ?Sized> Hashed<&Q> {
+/// What an entry is looked up by: a key, or a borrowed form of one, with its hash.
+pub trait LookupKey<K>: Copy {
+    fn hash(self) -> Hash32;
+
     /// Whether this is the key `other`.
+    fn is(self, other: &K) -> bool;
+}
+
+impl<K, Q: Equivalent<K> + ?Sized> LookupKey<K> for Hashed<&Q> {
+    #[inline(always)]
+    fn hash(self) -> Hash32 {
+        self.hash
+    }
+
     #[inline]
-    pub fn is<K>(self, other: &K) -> bool
-    where
-        Q: Equivalent<K>,
-    {
+    fn is(self, other: &K) -> bool {
         self.key.equivalent(other)
     }
 }

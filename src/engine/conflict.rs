@@ -11,11 +11,10 @@ use super::step::Step;
 use crate::clock::Timestamp;
 use crate::entry::{Entry, Origin};
 use crate::flight::board::Version;
-use crate::hash::{Hash32, Hashed};
+use crate::hash::{Hash32, Hashed, LookupKey};
 use crate::node::Generation;
 use crate::pool::RawHandle;
 use crate::primitives::{Arc, seeded};
-use equivalent::Equivalent;
 
 /// The outcome of an attempt to write: its result, and the event to record with the time of the
 /// write.
@@ -25,28 +24,25 @@ impl<K, V> Engine<K, V> {
     /// The load or computation of the key, if one is registered, and the version of the board at
     /// which that was true. If this thread is dropping the future of that flight's owner, takes the
     /// flight off the board: a wait for it would never end.
-    pub fn flight_of<Q: Equivalent<K> + ?Sized>(
-        &self,
-        key: Hashed<&Q>,
-    ) -> (Version, Option<Arc<Flight>>) {
-        let shard = self.core.flights.shard(key.hash);
-        let (version, flights) = shard.snapshot(key.hash);
+    pub fn flight_of(&self, key: impl LookupKey<K>) -> (Version, Option<Arc<Flight>>) {
+        let shard = self.core.flights.shard(key.hash());
+        let (version, flights) = shard.snapshot(key.hash());
         let same = |flight: &Arc<Flight>| key.is(self.pool.handle(flight.key_node().clone()).key());
         let mut flight = flights.into_iter().find(same);
         let is_own = |flight: &mut Arc<Flight>| {
             reentrancy::cancels(flight.token()) && !seeded("destructors-wait-for-their-keys")
         };
         if let Some(own) = flight.take_if(is_own) {
-            shard.remove(key.hash, &own);
+            shard.remove(key.hash(), &own);
         }
         (version, flight)
     }
 
     /// Waits for a computation of the key. Overtakes another flight of it if `overtakes` says so,
     /// else leaves it alone. The caller must hold no epoch guard.
-    pub fn clearance<Q: Equivalent<K> + ?Sized>(
+    pub fn clearance(
         &self,
-        key: Hashed<&Q>,
+        key: impl LookupKey<K>,
         overtakes: impl FnOnce(FlightKind) -> bool,
     ) -> Step<Clearance<'static>> {
         let (version, flight) = self.flight_of(key);
@@ -63,9 +59,9 @@ impl<K, V> Engine<K, V> {
     /// search is exact. The event is recorded without the guard, which a pass or a yield would hold
     /// for long.
     #[inline(always)]
-    pub fn step_write<Q: Equivalent<K> + ?Sized, T>(
+    pub fn step_write<T>(
         &self,
-        key: Hashed<&Q>,
+        key: impl LookupKey<K>,
         clearance: &mut Clearance<'static>,
         get_clearance: impl Fn() -> Step<Clearance<'static>>,
         attempt: impl for<'g> Fn(Slot<'g, K, V>, Clearance<'static>) -> Attempt<T>,
@@ -78,7 +74,7 @@ impl<K, V> Engine<K, V> {
                 Ok((done, event)) => {
                     drop(guard);
                     if let Some((event, now)) = event {
-                        self.core.record_write(Write { hash: key.hash, event, weight: 0, now });
+                        self.core.record_write(Write { hash: key.hash(), event, weight: 0, now });
                     }
                     return Ok(done);
                 }
@@ -95,7 +91,7 @@ impl<K, V> Engine<K, V> {
     /// of the key's entry. A load that has no entry to share goes on, unless the key has no
     /// entry any more: that was a removal.
     #[cold]
-    pub fn overtake_load<Q: Equivalent<K> + ?Sized>(&self, key: Hashed<&Q>) {
+    pub fn overtake_load(&self, key: impl LookupKey<K>) {
         let Some(flight) = self.flight_of(key).1 else { return };
         let is_load = flight.kind() == FlightKind::Load;
         let is_removed = || is_load && self.find_slow(&crate::epoch::pin(), key).is_none();
@@ -107,15 +103,15 @@ impl<K, V> Engine<K, V> {
     /// Takes the key exclusively: for a computation, a repeated insert or a conditional removal.
     /// Waits for others that have the key exclusively, and for loads unless `on_load` is
     /// [`OnLoad::Overtake`]. `share` gives a count on a node with the key.
-    pub fn acquire_key<Q: Equivalent<K> + ?Sized>(
+    pub fn acquire_key(
         &self,
-        key: Hashed<&Q>,
+        key: impl LookupKey<K>,
         share: &dyn Fn() -> RawHandle,
         on_load: OnLoad,
     ) -> Step<FlightGuard> {
         loop {
             match self.flight_of(key) {
-                (_, Some(other)) if self.core.dismiss_overtaken(key.hash, &other, on_load) => {}
+                (_, Some(other)) if self.core.dismiss_overtaken(key.hash(), &other, on_load) => {}
                 (_, Some(other)) => return Err(other),
                 (seen, None) => {
                     let kind = FlightKind::Exclusive;

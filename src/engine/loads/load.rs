@@ -9,12 +9,11 @@ use crate::engine::maintenance::Core;
 use crate::engine::reentrancy::FlightToken;
 use crate::engine::step::{Step, block_until, is_owned};
 use crate::entry::{Entry, Origin};
-use crate::hash::Hashed;
+use crate::hash::{Hashed, LookupKey};
 use crate::key_source::KeySource;
 use crate::loaded::{Loaded, LoaderResult, Reason};
 use crate::pool::OwnedDraft;
 use crate::primitives::{Arc, seeded};
-use equivalent::Equivalent;
 use std::time::Instant;
 
 /// Counts a load; as failed, if the loader makes no value or panics.
@@ -99,9 +98,9 @@ impl<K: Eq, V> Engine<K, V> {
 
     /// The key's entry as a read finds it. One that is to be replaced is judged before the read,
     /// which then is a miss, and leaves no trace in that entry.
-    pub fn read_for_load<Q: Equivalent<K> + ?Sized>(
+    pub fn read_for_load(
         &self,
-        key: Hashed<&Q>,
+        key: impl LookupKey<K>,
         replaces: &mut Replaces<'_, K, V>,
     ) -> Option<Entry<K, V>> {
         let mut judged = None;
@@ -335,7 +334,7 @@ impl<K: Eq, V> Engine<K, V> {
     }
 
     /// The key's living entry, read without side effects.
-    pub fn peek_entry<Q: Equivalent<K> + ?Sized>(&self, key: Hashed<&Q>) -> Option<Entry<K, V>> {
+    pub fn peek_entry(&self, key: impl LookupKey<K>) -> Option<Entry<K, V>> {
         let guard = crate::epoch::pin();
         let coarse = self.core.ticker.coarse();
         let node = self.find_slow(&guard, key)?;

@@ -5,8 +5,7 @@ use super::lookup::NodeRef;
 use super::slow::Lookup;
 use crate::clock::ReadTimes;
 use crate::engine::Engine;
-use crate::hash::Hashed;
-use equivalent::Equivalent;
+use crate::hash::LookupKey;
 
 /// How often a read asks its condition, since the entry may change while the read prolongs its
 /// life. There is a limit, since the condition may write the key itself, each time.
@@ -16,12 +15,12 @@ impl<K, V: Clone> Engine<K, V> {
     /// [`read_clone`](Self::read_clone) of an entry for which `accept` holds. Any other one is a
     /// miss, and is left alone.
     #[inline(always)]
-    pub fn read_clone_if<Q: Equivalent<K> + ?Sized>(
+    pub fn read_clone_if(
         &self,
-        key: Hashed<&Q>,
+        key: impl LookupKey<K>,
         mut accept: impl FnMut(&V, ReadTimes) -> bool,
     ) -> Option<V> {
-        self.core.index.prefetch(key.hash);
+        self.core.index.prefetch(key.hash());
         let guard = crate::epoch::pin_inline();
         let coarse = self.core.ticker.coarse();
         let times = |node: NodeRef<'_, K, V>, now| ReadTimes::new(now, node.meta().created());

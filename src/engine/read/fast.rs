@@ -12,26 +12,21 @@ use crate::clock::Timestamp;
 use crate::engine::Engine;
 use crate::entry::Entry;
 use crate::epoch::Guard;
-use crate::hash::Hashed;
+use crate::hash::LookupKey;
 use crate::node::NO_PERIOD;
 use crate::primitives::seeded;
-use equivalent::Equivalent;
 
 /// What a read looks up. (By reference, since a plain hit needs the registers.)
-pub(super) struct Sought<'g, 'q, Q: ?Sized> {
+pub(super) struct Sought<'g, Q> {
     pub guard: &'g Guard,
-    pub key: Hashed<&'q Q>,
+    pub key: Q,
 }
 
 impl<K, V> Engine<K, V> {
     /// A read that counts: statistics, frequency, idle time and read hook. If the lookup says that
     /// maintenance is due, the caller runs it afterwards, best after it has dropped the guard.
     #[inline(never)]
-    pub fn read<'g, Q: Equivalent<K> + ?Sized>(
-        &'g self,
-        guard: &'g Guard,
-        key: Hashed<&Q>,
-    ) -> Lookup<'g, K, V> {
+    pub fn read<'g>(&'g self, guard: &'g Guard, key: impl LookupKey<K>) -> Lookup<'g, K, V> {
         let coarse = self.core.ticker.coarse();
         match self.find(guard, key) {
             Some(node) if self.is_plain(node, coarse) && self.is_recorded(node) => {
@@ -47,10 +42,7 @@ impl<K, V> Engine<K, V> {
 
     /// [`read`](Self::read) of a handle on the entry, and whether the caller must call
     /// [`after_read`](Self::after_read).
-    pub fn read_entry<Q: Equivalent<K> + ?Sized>(
-        &self,
-        key: Hashed<&Q>,
-    ) -> (Option<Entry<K, V>>, bool) {
+    pub fn read_entry(&self, key: impl LookupKey<K>) -> (Option<Entry<K, V>>, bool) {
         let guard = crate::epoch::pin_inline();
         let Lookup { node, due } = self.read(&guard, key);
         (node.map(|node| self.entry_of(node)), due)
@@ -60,7 +52,7 @@ impl<K, V> Engine<K, V> {
 impl<K, V: Clone> Engine<K, V> {
     /// [`read`](Self::read) of a clone of the value.
     #[inline(always)]
-    pub fn read_clone<Q: Equivalent<K> + ?Sized>(&self, key: Hashed<&Q>) -> Option<V> {
+    pub fn read_clone(&self, key: impl LookupKey<K>) -> Option<V> {
         let (value, due) = self.read_clone_only(key);
         if due {
             self.after_read();
@@ -71,8 +63,8 @@ impl<K, V: Clone> Engine<K, V> {
     /// [`read_clone`](Self::read_clone), and whether the caller must call
     /// [`after_read`](Self::after_read).
     #[inline(always)]
-    pub fn read_clone_only<Q: Equivalent<K> + ?Sized>(&self, key: Hashed<&Q>) -> (Option<V>, bool) {
-        self.core.index.prefetch(key.hash);
+    pub fn read_clone_only(&self, key: impl LookupKey<K>) -> (Option<V>, bool) {
+        self.core.index.prefetch(key.hash());
         let guard = crate::epoch::pin_inline();
         let (value, due) = self.read_value(&guard, key);
         (value.cloned(), due)
@@ -82,10 +74,10 @@ impl<K, V: Clone> Engine<K, V> {
 impl<K, V> Engine<K, V> {
     /// [`read`](Self::read) of the value, and whether maintenance is due.
     #[inline(always)]
-    pub fn read_value<'g, Q: Equivalent<K> + ?Sized>(
+    pub fn read_value<'g>(
         &'g self,
         guard: &'g Guard,
-        key: Hashed<&Q>,
+        key: impl LookupKey<K>,
     ) -> (Option<&'g V>, bool) {
         let coarse = self.core.ticker.coarse();
         let lookup = match self.find(guard, key) {
@@ -104,9 +96,9 @@ impl<K, V> Engine<K, V> {
     /// Judges what was found, and looks the key up again as often as the entry has changed since.
     /// A living entry for which `accepts` does not hold is a miss.
     #[inline(never)]
-    pub(super) fn retry_read<'g, Q: Equivalent<K> + ?Sized>(
+    pub(super) fn retry_read<'g>(
         &'g self,
-        sought: Sought<'g, '_, Q>,
+        sought: Sought<'g, impl LookupKey<K>>,
         mut found: Option<NodeRef<'g, K, V>>,
         mut coarse: Timestamp,
         mut accepts: impl FnMut(NodeRef<'g, K, V>, Timestamp) -> bool,

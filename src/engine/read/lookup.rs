@@ -7,13 +7,12 @@ use crate::engine::base::Search;
 use crate::engine::maintenance::Core;
 use crate::entry::{Entry, Origin};
 use crate::epoch::Guard;
-use crate::hash::{Hash32, Hashed};
+use crate::hash::{Hash32, LookupKey};
 use crate::index::{Found, HomeLookup, Probe};
 use crate::links::{Named, NodeId};
 use crate::node::{GONE, Meta};
 use crate::pool::{Handle, NodeAddress, RawHandle};
 use crate::primitives::seeded;
-use equivalent::Equivalent;
 
 /// A node that was found in the index under a guard. The guard keeps its key and value for `'g`,
 /// even if the node leaves the index (the pool's rules 2 and 3).
@@ -98,12 +97,12 @@ impl<K, V> Engine<K, V> {
     /// Nearly always the first node with the key's fingerprint is the key's, or no node has that
     /// fingerprint. Only this case is inlined into every read.
     #[inline(always)]
-    pub fn find<'g, Q: Equivalent<K> + ?Sized>(
+    pub fn find<'g>(
         &'g self,
         guard: &'g Guard,
-        key: Hashed<&Q>,
+        key: impl LookupKey<K>,
     ) -> Option<NodeRef<'g, K, V>> {
-        match self.core.index.lookup_home(guard, key.hash) {
+        match self.core.index.lookup_home(guard, key.hash()) {
             HomeLookup::Absent => None,
             HomeLookup::Candidate(id) => match self.probe(id, key) {
                 Ok(node) => Some(node),
@@ -116,13 +115,13 @@ impl<K, V> Engine<K, V> {
     /// [`find`](Self::find) where it is rare, or takes more than one look.
     #[cold]
     #[inline(never)]
-    pub fn find_slow<'g, Q: Equivalent<K> + ?Sized>(
+    pub fn find_slow<'g>(
         &'g self,
         guard: &'g Guard,
-        key: Hashed<&Q>,
+        key: impl LookupKey<K>,
     ) -> Option<NodeRef<'g, K, V>> {
         let mut hit = None;
-        self.core.index.find(guard, key.hash, |id| match self.probe(id, key) {
+        self.core.index.find(guard, key.hash(), |id| match self.probe(id, key) {
             Ok(node) => {
                 hit = Some(node);
                 Probe::Hit
@@ -134,22 +133,14 @@ impl<K, V> Engine<K, V> {
 
     /// The node, with its deadline, if it is the key's.
     #[inline(always)]
-    fn node_of<'g, Q: Equivalent<K> + ?Sized>(
-        &'g self,
-        id: NodeId,
-        key: Hashed<&Q>,
-    ) -> Option<NodeRef<'g, K, V>> {
+    fn node_of<'g>(&'g self, id: NodeId, key: impl LookupKey<K>) -> Option<NodeRef<'g, K, V>> {
         let node = NodeRef { address: self.pool.address(id), id, seen: GONE };
         is_key_of(node, key).then(|| node.with_deadline(node.meta().deadline()))
     }
 
     /// The node, if it is the key's and in the index.
     #[inline(always)]
-    fn probe<'g, Q: Equivalent<K> + ?Sized>(
-        &'g self,
-        id: NodeId,
-        key: Hashed<&Q>,
-    ) -> Result<NodeRef<'g, K, V>, Probe> {
+    fn probe<'g>(&'g self, id: NodeId, key: impl LookupKey<K>) -> Result<NodeRef<'g, K, V>, Probe> {
         // Not by `node_of`, which costs every read seven instructions more.
         let mut node = NodeRef { address: self.pool.address(id), id, seen: GONE };
         if !is_key_of(node, key) {
@@ -162,13 +153,13 @@ impl<K, V> Engine<K, V> {
     /// The key's slot in the index, for a write, and its node there, living or not. `None` if one
     /// look at the home bucket is not enough, which is rare.
     #[inline(always)]
-    pub fn search_home<'g, Q: Equivalent<K> + ?Sized>(
+    pub fn search_home<'g>(
         &'g self,
         guard: &'g Guard,
-        key: Hashed<&Q>,
+        key: impl LookupKey<K>,
     ) -> Option<(Found<'g>, Option<NodeRef<'g, K, V>>)> {
         let mut hit = None;
-        let found = self.core.index.search_home(guard, key.hash, |id| {
+        let found = self.core.index.search_home(guard, key.hash(), |id| {
             hit = self.node_of(id, key);
             hit.is_some()
         })?;
@@ -177,15 +168,10 @@ impl<K, V> Engine<K, V> {
 
     /// [`search_home`](Self::search_home) without its limits. Its result can be locked
     /// whatever happens to neighbours.
-    pub fn search_exact<'g, Q: Equivalent<K> + ?Sized>(
-        &'g self,
-        guard: &'g Guard,
-        key: Hashed<&Q>,
-    ) -> Slot<'g, K, V> {
-        let found = self
-            .core
-            .index
-            .search_exact(guard, key.hash, &*self.core.pool, |id| self.node_of(id, key).is_some());
+    pub fn search_exact<'g>(&'g self, guard: &'g Guard, key: impl LookupKey<K>) -> Slot<'g, K, V> {
+        let found = self.core.index.search_exact(guard, key.hash(), &*self.core.pool, |id| {
+            self.node_of(id, key).is_some()
+        });
         let node = found.id().map(|id| self.node_at(id));
         Slot { found: Search::Exact(found), node }
     }
@@ -195,16 +181,12 @@ impl<K, V> Engine<K, V> {
     /// follows. Where thousands of keys have one hash, an exact search costs three times as
     /// much.
     #[inline(always)]
-    pub fn search<'g, Q: Equivalent<K> + ?Sized>(
-        &'g self,
-        guard: &'g Guard,
-        key: Hashed<&Q>,
-    ) -> Slot<'g, K, V> {
+    pub fn search<'g>(&'g self, guard: &'g Guard, key: impl LookupKey<K>) -> Slot<'g, K, V> {
         if let Some((found, node)) = self.search_home(guard, key) {
             return Slot { found: Search::Versioned(found), node };
         }
         let mut hit = None;
-        let found = self.core.index.search(guard, key.hash, |id| {
+        let found = self.core.index.search(guard, key.hash(), |id| {
             hit = self.node_of(id, key);
             hit.is_some()
         });
@@ -213,10 +195,10 @@ impl<K, V> Engine<K, V> {
 
     /// A [`search`](Self::search), or for another attempt a [`search_exact`](Self::search_exact).
     #[inline(never)]
-    pub fn search_either<'g, Q: Equivalent<K> + ?Sized>(
+    pub fn search_either<'g>(
         &'g self,
         guard: &'g Guard,
-        key: Hashed<&Q>,
+        key: impl LookupKey<K>,
         exact: bool,
     ) -> Slot<'g, K, V> {
         if exact { self.search_exact(guard, key) } else { self.search(guard, key) }
@@ -300,6 +282,6 @@ impl Core {
 
 /// Compares keys; the hashes first, which lie in the same cache line.
 #[inline]
-fn is_key_of<K, V, Q: Equivalent<K> + ?Sized>(node: NodeRef<'_, K, V>, key: Hashed<&Q>) -> bool {
-    node.meta().hash() == key.hash && key.is(node.key())
+fn is_key_of<K, V>(node: NodeRef<'_, K, V>, key: impl LookupKey<K>) -> bool {
+    node.meta().hash() == key.hash() && key.is(node.key())
 }

@@ -8,12 +8,11 @@ use crate::epoch::Guard;
 use crate::expiration::{HookLifetime, lifetime};
 use crate::expiry::Expiry;
 use crate::expiry::default_hook::{self, Hook, Sealed};
-use crate::hash::Hashed;
+use crate::hash::LookupKey;
 use crate::links::NodeId;
 use crate::node::{GONE, remaining};
 use crate::pool::{HardDeadline, RefreshMark};
 use crate::primitives::seeded;
-use equivalent::Equivalent;
 use std::time::Duration;
 
 /// What a lookup found, and whether maintenance is due.
@@ -28,10 +27,10 @@ const MOST_QUESTIONS: u32 = 16;
 
 impl<K, V> Engine<K, V> {
     /// A read without side effects.
-    pub fn peek_at<'g, Q: Equivalent<K> + ?Sized>(
+    pub fn peek_at<'g>(
         &'g self,
         guard: &'g Guard,
-        key: Hashed<&Q>,
+        key: impl LookupKey<K>,
     ) -> Option<NodeRef<'g, K, V>> {
         loop {
             let coarse = self.core.ticker.coarse();

@@ -9,13 +9,12 @@ use crate::engine::typed::Refreshing;
 use crate::engine::{Engine, WithHasher};
 use crate::entry::Entry;
 use crate::executor::Job;
-use crate::hash::Hashed;
+use crate::hash::{Hashed, LookupKey};
 use crate::loaded::{LoaderResult, Reason};
 use crate::loader::ReloadFailure;
 use crate::pool::Handle;
 use crate::primitives::{Mutex, catch_user_panic, plain, seeded};
 use crate::to_key::ToKey;
-use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -159,10 +158,9 @@ fn caught(run: impl FnOnce() + Send + 'static) -> Job {
 
 impl<K: Eq, V> Engine<K, V> {
     /// The failure of the last reload of the key's living entry, if that one failed.
-    pub fn last_failure<E, Q>(&self, key: Hashed<&Q>) -> Option<ReloadFailure<E>>
+    pub fn last_failure<E>(&self, key: impl LookupKey<K>) -> Option<ReloadFailure<E>>
     where
         E: Send + Sync + 'static,
-        Q: Equivalent<K> + ?Sized,
     {
         let reloads = self.refresh()?;
         let Failed { reason, at, times } = {

@@ -4,14 +4,13 @@ use crate::engine::Engine;
 use crate::engine::flights::{Clearance, FlightKind};
 use crate::engine::read::Slot;
 use crate::engine::step::{Step, block_on};
-use crate::hash::Hashed;
+use crate::hash::LookupKey;
 use crate::primitives::seeded;
-use equivalent::Equivalent;
 
 impl<K, V> Engine<K, V> {
     /// Makes the key's living entry stale, and overtakes a load of the key that is under way.
     /// Returns whether there is a living entry. It waits for nothing.
-    pub fn make_stale<Q: Equivalent<K> + ?Sized>(&self, key: Hashed<&Q>) -> bool {
+    pub fn make_stale(&self, key: impl LookupKey<K>) -> bool {
         if self.reloads.is_none() {
             return self.peek_at(&crate::epoch::pin(), key).is_some();
         }
@@ -20,7 +19,7 @@ impl<K, V> Engine<K, V> {
 }
 
 impl<K, V> Engine<K, V> {
-    fn make_key_stale<Q: Equivalent<K> + ?Sized>(&self, key: Hashed<&Q>) -> bool {
+    fn make_key_stale(&self, key: impl LookupKey<K>) -> bool {
         let mut clearance = Clearance::Idle;
         block_on(|| {
             self.step_write(
@@ -30,7 +29,7 @@ impl<K, V> Engine<K, V> {
                 |Slot { found, node }, clearance| {
                     let coarse = self.core.ticker.coarse();
                     let is_there = node.is_some_and(|node| self.is_live_at(node, coarse));
-                    self.core.commit_stale(found, key.hash, clearance)?;
+                    self.core.commit_stale(found, key.hash(), clearance)?;
                     Ok((is_there, None))
                 },
             )
@@ -38,10 +37,7 @@ impl<K, V> Engine<K, V> {
     }
 
     /// Overtakes a load of the key. What a computation writes comes later, and is fresh.
-    fn clearance_beside_computations<Q: Equivalent<K> + ?Sized>(
-        &self,
-        key: Hashed<&Q>,
-    ) -> Step<Clearance<'static>> {
+    fn clearance_beside_computations(&self, key: impl LookupKey<K>) -> Step<Clearance<'static>> {
         let (version, flight) = self.flight_of(key);
         let loads = flight.iter().filter(|it| it.kind() != FlightKind::Exclusive);
         loads.filter(|_| !seeded("stale-spares-reloads")).for_each(|it| it.overtake());

@@ -3,10 +3,9 @@
 use crate::engine::Engine;
 use crate::engine::reentrancy;
 use crate::entry::Entry;
-use crate::hash::Hashed;
+use crate::hash::LookupKey;
 use crate::node::GONE;
 use crate::pool::Handle;
-use equivalent::Equivalent;
 use std::time::Instant;
 
 impl<K, V> Engine<K, V> {
@@ -57,9 +56,9 @@ impl<K, V> Engine<K, V> {
     /// lasted, so the entry that triggered one may have ended or been removed. If the key has no
     /// entry now, the one that a reload made: the cache need not have kept it.
     #[cold]
-    pub fn entry_after_reload<Q: Equivalent<K> + ?Sized>(
+    pub fn entry_after_reload(
         &self,
-        key: Hashed<&Q>,
+        key: impl LookupKey<K>,
         made: Vec<Entry<K, V>>,
     ) -> Option<Entry<K, V>> {
         let mut own = None;

@@ -7,9 +7,8 @@ use crate::engine::flights::Clearance;
 use crate::engine::write::Removal;
 use crate::entry::Entry;
 use crate::expiration::Lifetime;
-use crate::hash::Hashed;
+use crate::hash::{Hashed, LookupKey};
 use crate::loaded::Loaded;
-use equivalent::Equivalent;
 
 impl<K: Eq, V> Engine<K, V> {
     pub async fn insert_async(&self, key: Hashed<K>, value: V, lifetime: Lifetime) {
@@ -28,10 +27,7 @@ impl<K: Eq, V> Engine<K, V> {
     }
 
     /// Removes the key's living entry, and returns it.
-    pub async fn remove_async<Q: Equivalent<K> + ?Sized>(
-        &self,
-        key: Hashed<&Q>,
-    ) -> Option<Entry<K, V>> {
+    pub async fn remove_async(&self, key: impl LookupKey<K>) -> Option<Entry<K, V>> {
         self.check_key(key);
         let removed = drive(|| self.step_removal(key)).await;
         as_task(|| self.after_write());
@@ -39,9 +35,9 @@ impl<K: Eq, V> Engine<K, V> {
     }
 
     /// [`remove_async`](Self::remove_async) of an entry for which `condition` holds.
-    pub async fn remove_if_async<Q: Equivalent<K> + ?Sized>(
+    pub async fn remove_if_async(
         &self,
-        key: Hashed<&Q>,
+        key: impl LookupKey<K>,
         mut condition: impl FnMut(&K, &V) -> bool,
     ) -> Option<Entry<K, V>> {
         self.check_key(key);
@@ -55,9 +51,9 @@ impl<K: Eq, V> Engine<K, V> {
 
     /// Gives the key's living entry the hard deadline that `hard_deadline` computes from the
     /// present time. False if there is no living entry.
-    pub async fn set_hard_deadline_async<Q: Equivalent<K> + ?Sized>(
+    pub async fn set_hard_deadline_async(
         &self,
-        key: Hashed<&Q>,
+        key: impl LookupKey<K>,
         hard_deadline: impl Fn(Timestamp) -> Timestamp,
     ) -> bool {
         self.check_key(key);

@@ -9,12 +9,11 @@ use crate::epoch;
 use crate::expiration::{HookLifetime, Lease, Lifetime, lifetime};
 use crate::expiry::Expiry;
 use crate::expiry::default_hook::{self, Hook, Sealed};
-use crate::hash::Hashed;
+use crate::hash::LookupKey;
 use crate::node::remaining;
 use crate::pool::{HardDeadline, Local, RawHandle};
 use crate::primitives::atomic::Ordering;
 use crate::primitives::seeded;
-use equivalent::Equivalent;
 
 /// When an entry ends: at the latest, and unless it is read before.
 #[derive(Clone, Copy)]
@@ -177,15 +176,15 @@ impl<K, V> Engine<K, V> {
     /// # Panics
     /// If this call is such a write.
     #[inline(always)]
-    pub fn check_key<Q: Equivalent<K> + ?Sized>(&self, key: Hashed<&Q>) {
+    pub fn check_key(&self, key: impl LookupKey<K>) {
         if reentrancy::is_in_callback() {
             self.check_key_slow(key);
         }
     }
 
     #[cold]
-    fn check_key_slow<Q: Equivalent<K> + ?Sized>(&self, key: Hashed<&Q>) {
-        for id in reentrancy::asked_about(self.core.id(), key.hash) {
+    fn check_key_slow(&self, key: impl LookupKey<K>) {
+        for id in reentrancy::asked_about(self.core.id(), key.hash()) {
             // The caller of the callback has a count, so another one may be taken.
             self.pool.raw().meta(id).retain();
             let asked = self.pool.handle(RawHandle::from_count(self.pool.raw().clone(), id));
@@ -201,11 +200,7 @@ impl<K, V> Engine<K, V> {
     /// The key's living entry, about which the hooks are asked. Drops the guard. An expired entry
     /// is claimed.
     #[inline(always)]
-    pub fn basis_of<Q: Equivalent<K> + ?Sized>(
-        &self,
-        guard: epoch::Guard,
-        key: Hashed<&Q>,
-    ) -> Basis<K, V> {
+    pub fn basis_of(&self, guard: epoch::Guard, key: impl LookupKey<K>) -> Basis<K, V> {
         loop {
             let Some(node) = self.find(&guard, key) else { return Basis::Absent };
             if self.is_live_at(node, self.core.ticker.coarse()) {

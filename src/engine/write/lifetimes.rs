@@ -8,15 +8,14 @@ use crate::engine::flights::{Clearance, FlightKind};
 use crate::engine::read::Slot;
 use crate::engine::step::{Step, block_on};
 use crate::expiration::Expiration;
-use crate::hash::{Hash32, Hashed};
-use equivalent::Equivalent;
+use crate::hash::{Hash32, LookupKey};
 
 impl<K, V> Engine<K, V> {
     /// The end of the key's living entry, as `due` makes it of the deadline and of the time when
     /// the entry was found.
-    pub fn expiration<Q: Equivalent<K> + ?Sized, T>(
+    pub fn expiration<T>(
         &self,
-        key: Hashed<&Q>,
+        key: impl LookupKey<K>,
         due: impl FnOnce(Timestamp, Timestamp) -> T,
     ) -> Expiration<T> {
         let guard = crate::epoch::pin();
@@ -39,9 +38,9 @@ impl<K, V> Engine<K, V> {
 
     /// Gives the key's living entry the hard deadline that `hard_deadline` computes from the
     /// present time. False if there is no living entry.
-    pub fn set_hard_deadline<Q: Equivalent<K> + ?Sized>(
+    pub fn set_hard_deadline(
         &self,
-        key: Hashed<&Q>,
+        key: impl LookupKey<K>,
         hard_deadline: impl Fn(Timestamp) -> Timestamp,
     ) -> bool {
         self.check_key(key);
@@ -51,23 +50,19 @@ impl<K, V> Engine<K, V> {
     }
 
     /// Ends a change of a lifetime.
-    pub fn finish_set_hard_deadline<Q: Equivalent<K> + ?Sized>(
-        &self,
-        key: Hashed<&Q>,
-        changed: bool,
-    ) -> bool {
+    pub fn finish_set_hard_deadline(&self, key: impl LookupKey<K>, changed: bool) -> bool {
         // A load that has just put the entry there may not have landed yet. A call from now on must
         // not get its value, whose life may have ended by this change.
-        if changed && !self.core.flights.is_idle(key.hash) {
+        if changed && !self.core.flights.is_idle(key.hash()) {
             self.overtake_load(key);
         }
         self.after_write();
         changed
     }
 
-    pub fn step_set_hard_deadline<Q: Equivalent<K> + ?Sized>(
+    pub fn step_set_hard_deadline(
         &self,
-        key: Hashed<&Q>,
+        key: impl LookupKey<K>,
         hard_deadline: &impl Fn(Timestamp) -> Timestamp,
         clearance: &mut Clearance<'static>,
     ) -> Step<bool> {
@@ -82,7 +77,7 @@ impl<K, V> Engine<K, V> {
             clearance,
             || self.clearance(key, |kind| kind == FlightKind::Reload && ends()),
             |found, clearance| {
-                self.try_set_hard_deadline(found, key.hash, hard_deadline, clearance)
+                self.try_set_hard_deadline(found, key.hash(), hard_deadline, clearance)
             },
         )
     }

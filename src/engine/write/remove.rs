@@ -8,11 +8,10 @@ use crate::engine::maintenance::Write;
 use crate::engine::read::Slot;
 use crate::engine::step::{Step, block_on, is_owned};
 use crate::entry::{Entry, Origin};
-use crate::hash::{Hash32, Hashed};
+use crate::hash::{Hash32, Hashed, LookupKey};
 use crate::pool::Handle;
 use crate::primitives::seeded;
 use crate::removal::RemovalCause;
-use equivalent::Equivalent;
 
 /// A condition of a removal.
 pub type Condition<'a, K, V> = &'a mut dyn FnMut(&K, &V) -> bool;
@@ -36,7 +35,7 @@ const _: () = is_owned::<Removal<String, String>>();
 
 impl<K: Eq, V> Engine<K, V> {
     /// Removes the key's living entry, and returns it.
-    pub fn remove<Q: Equivalent<K> + ?Sized>(&self, key: Hashed<&Q>) -> Option<Entry<K, V>> {
+    pub fn remove(&self, key: impl LookupKey<K>) -> Option<Entry<K, V>> {
         self.check_key(key);
         let removed = block_on(|| self.step_removal(key));
         self.after_write();
@@ -44,17 +43,14 @@ impl<K: Eq, V> Engine<K, V> {
     }
 
     /// The next step of a removal.
-    pub fn step_removal<Q: Equivalent<K> + ?Sized>(
-        &self,
-        key: Hashed<&Q>,
-    ) -> Step<Option<Entry<K, V>>> {
+    pub fn step_removal(&self, key: impl LookupKey<K>) -> Step<Option<Entry<K, V>>> {
         self.step_attempt(key, None).map(|attempt| attempt.unwrap_or(None))
     }
 
     /// [`remove`](Self::remove) of an entry for which `condition` holds.
-    pub fn remove_if<Q: Equivalent<K> + ?Sized>(
+    pub fn remove_if(
         &self,
-        key: Hashed<&Q>,
+        key: impl LookupKey<K>,
         condition: Condition<'_, K, V>,
     ) -> Option<Entry<K, V>> {
         self.check_key(key);
@@ -68,23 +64,23 @@ impl<K: Eq, V> Engine<K, V> {
 
     /// An attempt to remove the key's entry, if `removal` allows it; any entry without one.
     #[inline(never)]
-    fn step_attempt<Q: Equivalent<K> + ?Sized>(
+    fn step_attempt(
         &self,
-        key: Hashed<&Q>,
+        key: impl LookupKey<K>,
         removal: Option<&Removal<K, V>>,
     ) -> Step<RemovalAttempt<K, V>> {
         self.step_write(
             key,
             &mut Clearance::Idle,
             || self.clearance(key, |_| true),
-            |found, clearance| self.try_remove(found, key.hash, removal, clearance),
+            |found, clearance| self.try_remove(found, key.hash(), removal, clearance),
         )
     }
 
     /// The next step of a conditional removal.
-    pub fn step_removal_if<Q: Equivalent<K> + ?Sized>(
+    pub fn step_removal_if(
         &self,
-        key: Hashed<&Q>,
+        key: impl LookupKey<K>,
         removal: &mut Removal<K, V>,
         condition: Condition<'_, K, V>,
     ) -> Step<Option<Entry<K, V>>> {
