@@ -1,4 +1,4 @@
-//! Programs of refresh against the model of `tests/api/refresh/model.rs`.
+//! Programs of refresh against a model, as `tests/api/refresh/programs.rs` runs them.
 #![no_main]
 
 #[allow(dead_code, reason = "the fuzzer uses its part")]
@@ -9,6 +9,8 @@ mod common;
 mod counted;
 #[path = "../../tests/api/refresh/model.rs"]
 mod model;
+#[path = "../../tests/api/refresh/programs.rs"]
+mod programs;
 
 use libfuzzer_sys::{Corpus, fuzz_target};
 
@@ -24,7 +26,7 @@ fuzz_target!(|bytes: &[u8]| -> Corpus {
     let number =
         |step: &[u8; 5]| step.iter().fold(0, |number, &byte| number << 8 | u64::from(byte));
     let program: Vec<u64> = steps.iter().map(number).collect();
-    model::run(first % 2 == 0, &program);
+    programs::run(first % 2 == 0, &program);
     counted::add(program.len() as u64, "steps");
     Corpus::Keep
 });

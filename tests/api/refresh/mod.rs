@@ -12,5 +12,6 @@ mod many;
 mod model;
 mod operations;
 mod overtaken;
+mod programs;
 mod put_off;
 mod renewals;

@@ -1,30 +1,18 @@
-//! Random programs of all operations and of reloads, against a model: what is there, until when,
-//! which reloads are under way, what was counted. Reloads run in jobs that the program runs or
-//! drops, or at once: at the end of reads, and after the loads and views within which reads found
-//! entries stale.
-//!
-//! `CORTADO_REFRESH_PROGRAMS` sets the number of programs. A fuzzer runs them, too.
-#![allow(dead_code, reason = "the fuzzer has its own driver")]
+//! What is there, until when, and which reloads are under way, after the steps of a program.
 
-use super::bench::{Bench, HARD, Plan, SOFT, at_once_if, bench_without_listener};
-use crate::common::crowd::{draw, seed};
-use crate::common::effort::scale;
-use cortado::{Cache, Loaded, Op, Reloaded};
+use super::bench::{HARD, SOFT};
 use std::collections::{HashMap, VecDeque};
-use std::fmt::Debug;
-use std::time::Duration;
 
-const KEYS: u32 = 3;
-const LIMIT: usize = 2;
-const RETRY: u64 = 4;
-const LENGTH: usize = 60;
+pub const KEYS: u32 = 3;
+pub const LIMIT: usize = 2;
+pub const RETRY: u64 = 4;
 
 /// Seconds.
-type Time = u64;
-const NEVER: Time = Time::MAX;
+pub type Time = u64;
+pub const NEVER: Time = Time::MAX;
 
 #[derive(Clone, Copy, Debug)]
-enum Brings {
+pub enum Brings {
     New,
     NewFor(Time),
     NotModified,
@@ -35,7 +23,7 @@ enum Brings {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+pub enum Step {
     Advance(Time),
     Get(u32),
     LoadingGet(u32),
@@ -60,7 +48,7 @@ enum Step {
     DropJob,
 }
 
-fn step(random: u64) -> Step {
+pub fn step(random: u64) -> Step {
     let key = (random >> 8) as u32 % KEYS;
     let other = (random >> 12) as u32 % KEYS;
     let life = [0, 3, 12, 60][(random >> 16) as usize % 4];
@@ -97,18 +85,18 @@ fn step(random: u64) -> Step {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Node {
+pub struct Node {
     /// Tells it from its successors.
-    id: u32,
-    value: u32,
+    pub id: u32,
+    pub value: u32,
     /// When a read triggers a reload; [`NEVER`] while one is under way.
-    soft: Time,
-    end: Time,
-    failed: u32,
+    pub soft: Time,
+    pub end: Time,
+    pub failed: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Job {
+pub enum Job {
     /// `soft` is when the entry was, or is, stale without this reload.
     Reload { key: u32, id: u32, soft: Time },
     /// It does nothing if the key has a value by then.
@@ -116,49 +104,49 @@ enum Job {
 }
 
 #[derive(Debug, Default)]
-struct Model {
+pub struct Model {
     /// Reloads run at once, and bring `brings`. Otherwise a step says what a job brings.
-    is_inline: bool,
-    brings: Option<Brings>,
-    now: Time,
-    nodes: HashMap<u32, Node>,
-    jobs: VecDeque<Job>,
-    next: u32,
-    reloads: u64,
-    failures: u64,
-    skipped: u64,
+    pub is_inline: bool,
+    pub brings: Option<Brings>,
+    pub now: Time,
+    pub nodes: HashMap<u32, Node>,
+    pub jobs: VecDeque<Job>,
+    pub next: u32,
+    pub reloads: u64,
+    pub failures: u64,
+    pub skipped: u64,
 }
 
 impl Model {
-    fn node(&mut self, value: u32, life: Time) -> Node {
+    pub fn node(&mut self, value: u32, life: Time) -> Node {
         self.next += 1;
         let (soft, end) = (self.now + SOFT.as_secs(), self.now + life);
         Node { id: self.next, value, soft, end, failed: 0 }
     }
 
-    fn put(&mut self, key: u32, value: u32, life: Time) {
+    pub fn put(&mut self, key: u32, value: u32, life: Time) {
         let node = self.node(value, life);
         self.nodes.insert(key, node);
         self.expire();
     }
 
-    fn expire(&mut self) {
+    pub fn expire(&mut self) {
         let now = self.now;
         self.nodes.retain(|_, node| node.end > now);
     }
 
-    fn value(&self, key: u32) -> Option<u32> {
+    pub fn value(&self, key: u32) -> Option<u32> {
         self.nodes.get(&key).map(|node| node.value)
     }
 
     /// A place for a reload.
-    fn place(&mut self) -> bool {
+    pub fn place(&mut self) -> bool {
         let is_free = self.jobs.len() < LIMIT;
         self.skipped += u64::from(!is_free);
         is_free
     }
 
-    fn read(&mut self, key: u32) -> Option<u32> {
+    pub fn read(&mut self, key: u32) -> Option<u32> {
         let node = *self.nodes.get(&key)?;
         if node.soft <= self.now && self.place() {
             self.take(key, node);
@@ -166,12 +154,12 @@ impl Model {
         Some(node.value)
     }
 
-    fn take(&mut self, key: u32, node: Node) {
+    pub fn take(&mut self, key: u32, node: Node) {
         self.jobs.push_back(Job::Reload { key, id: node.id, soft: node.soft });
         self.nodes.insert(key, Node { soft: NEVER, ..node });
     }
 
-    fn refresh(&mut self, key: u32) -> bool {
+    pub fn refresh(&mut self, key: u32) -> bool {
         if !self.place() {
             return false;
         }
@@ -183,7 +171,7 @@ impl Model {
         true
     }
 
-    fn make_stale(&mut self, key: u32) -> bool {
+    pub fn make_stale(&mut self, key: u32) -> bool {
         let Some(node) = self.nodes.get_mut(&key) else { return false };
         if node.soft != NEVER {
             node.soft = 0;
@@ -200,12 +188,12 @@ impl Model {
     }
 
     /// The node that a reload is of, if it is still there.
-    fn of(&self, key: u32, id: u32) -> Option<Node> {
+    pub fn of(&self, key: u32, id: u32) -> Option<Node> {
         self.nodes.get(&key).copied().filter(|node| node.id == id)
     }
 
     /// Whether the upstream is asked for a reload by this job.
-    fn asks(&self, job: Option<&Job>) -> bool {
+    pub fn asks(&self, job: Option<&Job>) -> bool {
         match job {
             Some(&Job::Reload { key, id, .. }) => self.of(key, id).is_some(),
             _ => false,
@@ -213,7 +201,7 @@ impl Model {
     }
 
     /// Runs the next job. `made` is the value that a load or a reload would make.
-    fn run(&mut self, brings: Brings, made: u32) {
+    pub fn run(&mut self, brings: Brings, made: u32) {
         let (key, id, was) = match self.jobs.pop_front() {
             None => return,
             Some(Job::Load { key }) => {
@@ -251,7 +239,7 @@ impl Model {
         self.expire();
     }
 
-    fn drop_job(&mut self) {
+    pub fn drop_job(&mut self) {
         if let Some(Job::Reload { key, id, soft }) = self.jobs.pop_front()
             && let Some(node) = self.of(key, id)
         {
@@ -259,252 +247,4 @@ impl Model {
             self.nodes.insert(key, Node { soft, ..node });
         }
     }
-}
-
-fn agree<T: PartialEq + Debug>(what: &str, given: T, expected: T) {
-    assert_eq!(given, expected, "{what}");
-}
-
-/// What the upstream says.
-fn plan(brings: Brings, value: u32) -> Plan {
-    let seconds = Duration::from_secs;
-    match brings {
-        Brings::New => Ok(Reloaded::new(value)),
-        Brings::NewFor(life) => Ok(Loaded::with_ttl(value, seconds(life)).into()),
-        Brings::NotModified => Ok(Reloaded::not_modified()),
-        Brings::NotModifiedFor(life) => Ok(Reloaded::not_modified_with_ttl(seconds(life))),
-        Brings::Gone => Ok(Reloaded::gone()),
-        Brings::Error => Err("down"),
-        Brings::Panic => Err("panic"),
-    }
-}
-
-/// Plans what the inline reloads of an operation bring, which the model has noted as jobs. The
-/// operation ends with them.
-fn foresee(b: &Bench, model: &Model, value: u32) {
-    let brings = model.brings.unwrap_or(Brings::New);
-    let inline = model.jobs.iter().filter(|job| model.is_inline && model.asks(Some(job)));
-    (0..).zip(inline).for_each(|(nth, _)| b.plan(plan(brings, value + nth)));
-}
-
-/// The same, after the operation.
-fn run_inline(model: &mut Model, value: u32) {
-    let brings = model.brings.unwrap_or(Brings::New);
-    for nth in 0..if model.is_inline { model.jobs.len() as u32 } else { 0 } {
-        model.run(brings, value + nth);
-    }
-}
-
-/// An operation that reads, perhaps more than once, and what the model says of that.
-fn read<T: PartialEq + Debug>(
-    b: &Bench,
-    model: &mut Model,
-    value: u32,
-    expect: impl FnOnce(&mut Model) -> T,
-    operate: impl FnOnce(&Cache<u32, u32>) -> T,
-) {
-    let expected = expect(model);
-    foresee(b, model, value);
-    agree("a read", operate(b.cache.cache()), expected);
-    run_inline(model, value);
-}
-
-fn play_read(b: &Bench, model: &mut Model, step: Step, value: u32) {
-    match step {
-        Step::Get(key) => read(b, model, value, |model| model.read(key), |cache| cache.get(&key)),
-        Step::Touch(key) => {
-            let expect = |model: &mut Model| model.read(key).is_some();
-            read(b, model, value, expect, |cache| cache.touch(&key));
-        }
-        Step::GetIf(key, accepts) => {
-            let expect = |model: &mut Model| if accepts { model.read(key) } else { None };
-            read(b, model, value, expect, |cache| cache.get_if(&key, |_, _| accepts));
-        }
-        Step::View(key, other) => {
-            let expect = |model: &mut Model| (model.read(key), model.read(other));
-            read(b, model, value, expect, |cache| {
-                let view = cache.pin();
-                let found = (view.get(&key).copied(), view.get(&other).copied());
-                drop(view);
-                cache.run_pending_tasks();
-                found
-            });
-        }
-        Step::Within(key, other) => {
-            // A key that no step has otherwise, so that the load is one.
-            let other = KEYS + other;
-            read(
-                b,
-                model,
-                value,
-                |model| model.read(key),
-                |cache| {
-                    let mut found = None;
-                    cache.get_with(other, || {
-                        found = cache.get(&key);
-                        value
-                    });
-                    cache.invalidate(&other);
-                    found
-                },
-            );
-        }
-        Step::LoadingGet(key) => {
-            let found = model.read(key);
-            foresee(b, model, value);
-            let (made, got) = (b.next_made(), b.cache.get(&key));
-            let reloaded = !model.jobs.is_empty() && model.is_inline;
-            run_inline(model, value);
-            // The call that has reloaded returns what that brought, and loads what is gone.
-            let found = match (model.value(key), model.brings) {
-                _ if !reloaded => found,
-                (Some(value), _) => Some(value),
-                (None, Some(Brings::Gone)) => None,
-                (None, Some(Brings::NewFor(_))) => Some(value),
-                (None, _) => found,
-            };
-            let expected = match found {
-                Some(found) => found,
-                None => {
-                    model.put(key, made, HARD.as_secs());
-                    made
-                }
-            };
-            agree("loading get", got, Ok(expected));
-        }
-        _ => unreachable!("no read"),
-    }
-}
-
-fn play(b: &Bench, model: &mut Model, step: Step, value: u32) {
-    let seconds = Duration::from_secs;
-    let hard = HARD.as_secs();
-    let cache = b.cache.cache();
-    match step {
-        Step::Advance(by) => {
-            b.advance(by);
-            model.now += by;
-            model.expire();
-        }
-        Step::Insert(key) => {
-            cache.insert(key, value);
-            model.put(key, value, hard);
-        }
-        Step::InsertFor(key, life) => {
-            cache.insert_with_ttl(key, value, seconds(life));
-            model.put(key, value, life);
-        }
-        Step::Remove(key) => {
-            let removed = model.nodes.remove(&key).map(|node| node.value);
-            agree("remove", cache.remove(&key), removed);
-        }
-        Step::SetTtl(key, life) => {
-            let now = model.now;
-            let node = model.nodes.get_mut(&key).map(|node| node.end = now + life);
-            agree("set_ttl", cache.set_ttl(&key, seconds(life)), node.is_some());
-            model.expire();
-        }
-        Step::Clear => {
-            cache.invalidate_all();
-            model.nodes.clear();
-        }
-        Step::Put(key) => {
-            let put = cache.entry(key).and_upsert_with(|_| value);
-            agree("put", put.is_old_value_replaced(), model.value(key).is_some());
-            model.put(key, value, hard);
-        }
-        Step::Look(key) => {
-            let mut seen = None;
-            cache.entry(key).and_compute_with(|entry| {
-                seen = entry.map(|entry| *entry);
-                Op::Nop
-            });
-            agree("look", seen, model.value(key));
-        }
-        Step::Refresh(key) => {
-            let expected = model.refresh(key);
-            foresee(b, model, value);
-            let made = if model.value(key).is_some() { value } else { b.next_made() };
-            agree("refresh", b.cache.refresh(&key), expected);
-            run_inline(model, made);
-        }
-        Step::MakeStale(key) => {
-            agree("make_stale", cache.make_stale(&key), model.make_stale(key));
-        }
-        Step::MakeAllStale => {
-            cache.make_all_stale();
-            (0..KEYS).for_each(|key| _ = model.make_stale(key));
-        }
-        Step::RunJob(brings) => {
-            model.brings = Some(brings);
-            let is_asked = model.asks(model.jobs.front());
-            if is_asked {
-                b.plan(plan(brings, value));
-            }
-            let made = if is_asked { value } else { b.next_made() };
-            b.jobs.run_one();
-            model.run(brings, made);
-        }
-        Step::DropJob => {
-            b.jobs.drop_one();
-            model.drop_job();
-        }
-        read => play_read(b, model, read, value),
-    }
-}
-
-fn compare(b: &Bench, model: &Model) {
-    for key in 0..KEYS {
-        let node = model.nodes.get(&key);
-        agree("value", b.cache.cache().peek(&key).map(|entry| *entry), node.map(|node| node.value));
-        let left = node.map(|node| Duration::from_secs(node.end - model.now));
-        agree("life", b.cache.cache().expires_in(&key).due(), left);
-        let failed = node.map(|node| node.failed).filter(|failed| *failed > 0);
-        agree("failure", b.cache.last_failure(&key).map(|failure| failure.in_a_row), failed);
-    }
-    let stats = b.cache.stats();
-    agree("under way", stats.reloads_under_way, model.jobs.len() as u64);
-    let counted = (stats.reloads, stats.reload_failures, stats.reloads_skipped);
-    agree("counts", counted, (model.reloads, model.failures, model.skipped));
-}
-
-/// Plays the steps that the numbers stand for, and compares after each.
-pub fn run(is_inline: bool, program: &[u64]) {
-    let b = bench_without_listener(|builder| {
-        let builder = builder.refresh_limit(LIMIT).refresh_retry(Duration::from_secs(RETRY));
-        at_once_if(is_inline)(builder)
-    });
-    let mut model = Model { is_inline, ..Model::default() };
-    let mut steps = Vec::new();
-    // A step makes up to ten values.
-    for (number, &random) in (100..).zip(program) {
-        let step = step(random);
-        steps.push(step);
-        let played = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            play(&b, &mut model, step, 10 * number);
-            compare(&b, &model);
-        }));
-        if let Err(panic) = played {
-            eprintln!("inline {is_inline}: {steps:#?}\n{model:#?}");
-            std::panic::resume_unwind(panic);
-        }
-    }
-}
-
-fn random_programs(is_inline: bool) {
-    for program in 0..scale("CORTADO_REFRESH_PROGRAMS", 2_000) {
-        let mut random = seed(program);
-        let program: Vec<u64> = (0..LENGTH).map(|_| draw(&mut random)).collect();
-        run(is_inline, &program);
-    }
-}
-
-#[test]
-fn random_programs_in_jobs() {
-    random_programs(false);
-}
-
-#[test]
-fn random_programs_inline() {
-    random_programs(true);
 }
