@@ -4,13 +4,13 @@ use super::admission::Admission;
 use super::aside::Aside;
 use super::memory::Memory;
 use super::order;
-use super::regions::{End, Regions};
+use super::regions::Regions;
 use super::store::{PolicyNode, PolicyStore, Region};
 use super::targets::Targets;
 use crate::hash::Hash32;
 use crate::links::{Named, NodeId};
+use crate::list::End;
 use crate::macros::ensure;
-use crate::sketch::Sketch;
 
 /// The sketch grows from this many entries on, or when the cache is half full. Before that, no duel
 /// is near, and the smallest sketch is enough.
@@ -277,7 +277,7 @@ impl Policy {
 
     /// Forgets that a node was evicted, because it stays.
     fn forget(&mut self, store: &impl PolicyStore, id: NodeId) {
-        let _ = self.memory.take(self.admission.sketch.spread(store.hash(id)));
+        let _ = self.memory.take(self.admission.sketch.spread(store.node(id).hash()));
     }
 
     /// [Readmits](Self::readmit) a node, if it is set aside.
@@ -293,19 +293,15 @@ impl Policy {
         Aside::holds(store.node(id).links())
     }
 
-    /// The nodes, roughly in the order in which the policy would evict them.
-    pub fn coldest<'a>(&'a self, store: &'a impl PolicyStore) -> impl Iterator<Item = NodeId> + 'a {
-        order::coldest(&self.regions, self.duelling_sketch(), store)
-    }
-
-    /// The nodes, those with the best prospects first.
-    pub fn hottest<'a>(&'a self, store: &'a impl PolicyStore) -> impl Iterator<Item = NodeId> + 'a {
-        order::hottest(&self.regions, self.duelling_sketch(), store)
-    }
-
-    /// The sketch, if it decides who leaves.
-    fn duelling_sketch(&self) -> Option<&Sketch> {
-        (self.kind == Kind::TinyLfu).then_some(&self.admission.sketch)
+    /// The nodes: from the front, those with the best prospects first; from the back, roughly in
+    /// the order in which the policy would evict them.
+    pub fn ranked<'a>(
+        &'a self,
+        store: &'a impl PolicyStore,
+        end: End,
+    ) -> impl Iterator<Item = NodeId> + 'a {
+        let duelling_sketch = (self.kind == Kind::TinyLfu).then_some(&self.admission.sketch);
+        order::ranked(&self.regions, duelling_sketch, store, end)
     }
 
     /// Checks the module's rules by a recount.
@@ -359,8 +355,8 @@ impl Policy {
         let sketch = &mut self.admission.sketch;
         (1..=len).for_each(|entries| sketch.fit(entries));
         for region in [Region::Window, Region::Probation, Region::Protected] {
-            for id in self.regions.of(region).list.iter(store) {
-                let spread = sketch.spread(store.hash(id));
+            for id in self.regions.of(region).list.iter(store, End::Front) {
+                let spread = sketch.spread(store.node(id).hash());
                 (0..small.frequency(spread)).for_each(|_| sketch.increment(spread));
             }
         }

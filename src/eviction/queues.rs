@@ -3,9 +3,9 @@
 
 use super::memory::Leaver;
 use super::policy::{Duel, Kind, Policy};
-use super::regions::End;
 use super::store::{PolicyNode, PolicyStore, Region};
 use crate::links::{Named, NodeId};
+use crate::list::End;
 use crate::sketch::blocks::Spread;
 
 /// Maximum number of nodes that one call moves to bring regions back to their targets.
@@ -119,7 +119,7 @@ impl Policy {
             let window = self.regions.of(Region::Window).list.back();
             let protected = self.regions.of(Region::Protected);
             let id = match (window, protected.list.back()) {
-                (Some(id), _) if self.is_surplus(u64::from(store.weight(id)), over) => id,
+                (Some(id), _) if self.is_surplus(u64::from(store.node(id).weight()), over) => id,
                 (_, Some(id)) if protected.weight > self.targets.protected => id,
                 _ => return,
             };
@@ -145,7 +145,7 @@ impl Policy {
         if self.kind == Kind::SegmentedLru {
             let mut nodes = [Region::Probation, Region::Window, Region::Protected]
                 .into_iter()
-                .flat_map(|region| self.regions.of(region).list.iter_back(store));
+                .flat_map(|region| self.regions.of(region).list.iter(store, End::Back));
             let first = nodes.next();
             let loser = if first == Some(self.newest) { nodes.next().or(first) } else { first };
             return loser.map(with_node);

@@ -6,7 +6,7 @@
 use super::aside::Aside;
 use super::store::{PolicyNode, PolicyStore, Region};
 use crate::links::{Named, NodeId};
-use crate::list::List;
+use crate::list::{End, List};
 use crate::macros::ensure;
 
 /// One list and the weight of its nodes.
@@ -26,13 +26,6 @@ pub struct Regions {
     len: usize,
     /// Nodes that cannot be evicted now. They are in no region, and count all the same.
     pub aside: Aside,
-}
-
-/// An end of a list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    Front,
-    Back,
 }
 
 impl Regions {
@@ -66,10 +59,7 @@ impl Regions {
     ) {
         debug_assert_eq!(node.region(), Region::None, "{id} is in a region already");
         let Some(list) = self.of_mut(to) else { return };
-        match end {
-            End::Front => list.list.link_front(store, id, node.links()),
-            End::Back => list.list.link_back(store, id, node.links()),
-        }
+        list.list.link(store, end, id, node.links());
         let weight = u64::from(node.weight());
         list.weight += weight;
         self.weight += weight;
@@ -144,17 +134,18 @@ impl Regions {
         let (mut total, mut len) = (0, 0);
         for region in [Region::Window, Region::Probation, Region::Protected, Region::Weightless] {
             let list = self.of(region);
-            list.list.validate(store).map_err(|error| format!("{region:?}: {error}"))?;
+            let counted = list.list.validate(store);
+            let counted = counted.map_err(|error| format!("{region:?}: {error}"))?;
             let mut weight = 0;
-            for id in list.list.iter(store) {
-                let (said, own) = (store.region(id), store.weight(id));
+            for id in list.list.iter(store, End::Front) {
+                let (said, own) = (store.node(id).region(), store.node(id).weight());
                 ensure!(said == region, "{id} in {region:?} says {said:?}");
                 let is_weightless = region == Region::Weightless;
                 ensure!((own == 0) == is_weightless, "{id} in {region:?} weighs {own}");
                 weight += u64::from(own);
             }
             ensure!(weight == list.weight, "{region:?} weighs {weight}, not {}", list.weight);
-            (total, len) = (total + weight, len + list.list.len());
+            (total, len) = (total + weight, len + counted);
         }
         let is_right = (total, len) == (self.weight, self.len);
         ensure!(is_right, "{len} nodes weigh {total}, not {} and {}", self.len, self.weight);

@@ -14,22 +14,6 @@ pub trait PolicyStore {
         Self: 'a;
 
     fn node(&self, id: NodeId) -> Self::Node<'_>;
-
-    #[inline]
-    fn weight(&self, id: NodeId) -> u32 {
-        self.node(id).weight()
-    }
-
-    #[inline]
-    fn hash(&self, id: NodeId) -> Hash32 {
-        self.node(id).hash()
-    }
-
-    #[cfg(any(feature = "internals", cortado_loom))]
-    #[inline]
-    fn region(&self, id: NodeId) -> Region {
-        self.node(id).region()
-    }
 }
 
 impl<S: PolicyStore> LinkStore for S {

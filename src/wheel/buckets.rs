@@ -140,9 +140,7 @@ impl<const LANES: usize> Buckets<LANES> {
     /// Removes the id that owns `links` from its ring, whichever that is.
     #[inline(always)]
     pub fn unlink(&mut self, store: &impl TimerStore, links: &Links) {
-        let (prev, next) = (links.prev(), links.next());
-        self.join(store, prev, next);
-        links.clear();
+        let [prev, next] = links.unlink(|id| self.links(store, id));
         if prev == next {
             self.unmark(Ring::of_head(next));
         }
@@ -150,19 +148,9 @@ impl<const LANES: usize> Buckets<LANES> {
 
     /// Puts the unlinked id `new` in the place of the linked id that owns `links`.
     #[inline]
-    pub fn replace(
-        &mut self,
-        store: &impl TimerStore,
-        links: &Links,
-        Named { id: new, node: to }: Named<&Links>,
-    ) {
-        debug_assert!(!is_linked(to), "{new} is in a ring already");
-        let (prev, next) = (links.prev(), links.next());
-        links.clear();
-        to.set_prev(prev);
-        to.set_next(next);
-        self.links(store, prev).set_next(new);
-        self.links(store, next).set_prev(new);
+    pub fn replace(&mut self, store: &impl TimerStore, links: &Links, new: Named<&Links>) {
+        debug_assert!(!is_linked(new.node), "{} is in a ring already", new.id);
+        links.replace(|id| self.links(store, id), new);
     }
 
     /// Appends all ids of a bucket to the backlog of its level. The bucket must not be empty.

@@ -64,6 +64,18 @@ impl Store {
         self.nodes[id.index()].weight.set(weight);
     }
 
+    pub fn weight(&self, id: NodeId) -> u32 {
+        self.node(id).weight()
+    }
+
+    pub fn hash(&self, id: NodeId) -> Hash32 {
+        self.node(id).hash()
+    }
+
+    pub fn region(&self, id: NodeId) -> Region {
+        self.node(id).region()
+    }
+
     /// Nodes asked for since the last time this was asked.
     pub fn take_visits(&self) -> usize {
         self.visits.replace(0)

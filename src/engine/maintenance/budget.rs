@@ -115,22 +115,3 @@ pub struct Leftover {
     /// More nodes may be free than the pool keeps at hand.
     pub surplus: bool,
 }
-
-impl Leftover {
-    /// What two passes together did not do.
-    pub fn and(self, other: Self) -> Self {
-        Self {
-            writes: self.writes | other.writes,
-            work: self.work | other.work,
-            expirations: self.expirations | other.expirations,
-            excess: self.excess + other.excess,
-            blocked: self.blocked | other.blocked,
-            skipped_busy: self.skipped_busy | other.skipped_busy,
-            kept: self.kept | other.kept,
-            begins_grace: self.begins_grace | other.begins_grace,
-            hastens_grace: self.hastens_grace | other.hastens_grace,
-            yields: self.yields | other.yields,
-            surplus: self.surplus | other.surplus,
-        }
-    }
-}

@@ -11,7 +11,6 @@ mod core;
 mod evict;
 mod expire;
 mod pass;
-mod ranking;
 mod reclaim;
 mod record;
 mod run;
@@ -23,7 +22,7 @@ mod upkeep;
 
 pub use self::core::{Core, Parts};
 pub use budget::Budget;
-pub use record::{Write, take_owed_room};
+pub use record::take_owed_room;
 pub use run::{FEW_FLUSHES, PATIENT_UNITS};
 #[cfg(all(test, feature = "internals", not(cortado_loom)))]
 pub use state::Maintenance;

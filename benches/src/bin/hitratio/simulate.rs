@@ -207,7 +207,7 @@ impl Simulation {
         self.recorded += self.reads.len() as u64;
         let mut late = Vec::new();
         for id in std::mem::take(&mut self.reads) {
-            if self.store.region(id) == Region::None {
+            if self.store.node(id).region() == Region::None {
                 late.push(id);
             } else {
                 self.policy.record_hit(&self.store, id);
