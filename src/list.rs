@@ -14,7 +14,10 @@
 //!    1 can scramble an order, but touches no memory outside the store.
 
 use crate::links::{Links, Named, NodeId};
-use crate::macros::ensure;
+
+#[cfg(any(feature = "internals", cortado_loom))]
+#[path = "whitebox/recount_list.rs"]
+mod recount;
 
 /// Where a list finds the links of an id.
 pub trait LinkStore {
@@ -76,26 +79,6 @@ impl List {
             End::Back => some(links.prev()),
         };
         std::iter::successors(after(&self.head), move |&id| after(store.links(id)))
-    }
-
-    /// Checks every link, and counts the ids.
-    ///
-    /// # Errors
-    ///
-    /// A description of the first violation.
-    #[cfg(any(feature = "internals", cortado_loom))]
-    pub fn validate(&self, store: &impl LinkStore) -> Result<usize, String> {
-        let (mut prev, mut id, mut count) = (NodeId::NONE, self.head.next(), 0);
-        while id != NodeId::NONE {
-            ensure!(id.may_name_node(), "{prev} is followed by {id:#x}, which names no node");
-            let links = store.links(id);
-            let back = links.prev();
-            ensure!(back == prev, "{id} follows {prev} but points back to {back}");
-            (prev, id, count) = (id, links.next(), count + 1);
-        }
-        let last = self.head.prev();
-        ensure!(last == prev, "the last id is {last}, but {prev} has no successor");
-        Ok(count)
     }
 
     /// The links of an id, or of the head.

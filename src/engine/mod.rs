@@ -49,6 +49,7 @@
 
 mod asked;
 #[cfg(any(feature = "internals", cortado_loom))]
+#[path = "../whitebox/audit.rs"]
 mod audit;
 mod base;
 mod bulk;

@@ -6,7 +6,6 @@
 
 use super::store::{PolicyNode, PolicyStore, Region};
 use crate::links::{Links, NodeId};
-use crate::macros::ensure;
 
 /// The `next` of every node here.
 const MARK: NodeId = NodeId::FIRST_RESERVED;
@@ -62,27 +61,7 @@ impl Aside {
         true
     }
 
-    /// Recounts the nodes and their weight.
-    ///
-    /// # Errors
-    ///
-    /// Describes the first violation.
-    #[cfg(any(feature = "internals", cortado_loom))]
-    pub fn validate(&self, store: &impl PolicyStore) -> Result<(), String> {
-        let mut weight = 0;
-        for (place, &id) in self.ids.iter().enumerate() {
-            let node = store.node(id);
-            let links = node.links();
-            ensure!(node.region() == Region::None, "{id} is aside and in {:?}", node.region());
-            let says_so = Self::holds(links) && Self::place(links) == place;
-            ensure!(says_so, "{id} is aside at {place} and does not say so");
-            weight += u64::from(node.weight());
-        }
-        ensure!(weight == self.weight, "{weight} is aside, {} counted", self.weight);
-        Ok(())
-    }
-
-    fn place(links: &Links) -> usize {
+    pub fn place(links: &Links) -> usize {
         (links.number() - NodeId::FIRST_RESERVED.raw()) as usize
     }
 

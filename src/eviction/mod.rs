@@ -64,6 +64,9 @@ mod memory;
 mod order;
 mod policy;
 mod queues;
+#[cfg(any(feature = "internals", cortado_loom))]
+#[path = "../whitebox/recount_policy.rs"]
+mod recount;
 mod regions;
 mod store;
 mod targets;

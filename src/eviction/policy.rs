@@ -10,7 +10,6 @@ use super::targets::Targets;
 use crate::hash::Hash32;
 use crate::links::{Named, NodeId};
 use crate::list::End;
-use crate::macros::ensure;
 
 /// The sketch grows from this many entries on, or when the cache is half full. Before that, no duel
 /// is near, and the smallest sketch is enough.
@@ -103,18 +102,6 @@ impl Policy {
 
     pub fn max_weight(&self) -> u64 {
         self.targets.max
-    }
-
-    /// The present target weight of the window. For tests.
-    #[cfg(any(feature = "internals", cortado_loom))]
-    pub fn window_target(&self) -> u64 {
-        self.targets.window
-    }
-
-    /// The estimated number of recent requests for a key, at most 15. For tests.
-    #[cfg(any(feature = "internals", cortado_loom))]
-    pub fn frequency(&self, hash: Hash32) -> u8 {
-        self.admission.sketch.frequency(self.admission.sketch.spread(hash))
     }
 
     /// Changes the maximum weight. If the weight is over it now, [`Policy::take_victim`] returns
@@ -287,12 +274,6 @@ impl Policy {
         }
     }
 
-    /// Whether the node is set aside. For tests.
-    #[cfg(any(feature = "internals", cortado_loom))]
-    pub fn is_aside(&self, store: &impl PolicyStore, id: NodeId) -> bool {
-        Aside::holds(store.node(id).links())
-    }
-
     /// The nodes: from the front, those with the best prospects first; from the back, roughly in
     /// the order in which the policy would evict them.
     pub fn ranked<'a>(
@@ -302,24 +283,6 @@ impl Policy {
     ) -> impl Iterator<Item = NodeId> + 'a {
         let duelling_sketch = (self.kind == Kind::TinyLfu).then_some(&self.admission.sketch);
         order::ranked(&self.regions, duelling_sketch, store, end)
-    }
-
-    /// Checks the module's rules by a recount.
-    ///
-    /// # Errors
-    ///
-    /// Describes the first violation.
-    #[cfg(any(feature = "internals", cortado_loom))]
-    pub fn validate(&self, store: &impl PolicyStore) -> Result<(), String> {
-        self.regions.validate(store)?;
-        self.memory.validate()?;
-        self.admission.sketch.validate()?;
-        let Targets { max, window, protected, .. } = self.targets;
-        ensure!(window + protected <= max, "{window} + {protected} of {max}");
-        let has_main = self.regions.main_victim().is_some();
-        let is_lru = self.kind == Kind::Lru;
-        ensure!(!(is_lru && has_main), "the main region of an LRU is not empty");
-        Ok(())
     }
 
     /// Adjusts sketch and memory to the number of entries, after each change of that by one.

@@ -7,7 +7,6 @@ use super::aside::Aside;
 use super::store::{PolicyNode, PolicyStore, Region};
 use crate::links::{Named, NodeId};
 use crate::list::{End, List};
-use crate::macros::ensure;
 
 /// One list and the weight of its nodes.
 #[derive(Debug, Default)]
@@ -122,34 +121,6 @@ impl Regions {
         let node = store.node(id);
         self.remove(store, node);
         self.insert(store, id.with(node), to, End::Front);
-    }
-
-    /// Recounts lists, weights and region bytes.
-    ///
-    /// # Errors
-    ///
-    /// Describes the first violation.
-    #[cfg(any(feature = "internals", cortado_loom))]
-    pub fn validate(&self, store: &impl PolicyStore) -> Result<(), String> {
-        let (mut total, mut len) = (0, 0);
-        for region in [Region::Window, Region::Probation, Region::Protected, Region::Weightless] {
-            let list = self.of(region);
-            let counted = list.list.validate(store);
-            let counted = counted.map_err(|error| format!("{region:?}: {error}"))?;
-            let mut weight = 0;
-            for id in list.list.iter(store, End::Front) {
-                let (said, own) = (store.node(id).region(), store.node(id).weight());
-                ensure!(said == region, "{id} in {region:?} says {said:?}");
-                let is_weightless = region == Region::Weightless;
-                ensure!((own == 0) == is_weightless, "{id} in {region:?} weighs {own}");
-                weight += u64::from(own);
-            }
-            ensure!(weight == list.weight, "{region:?} weighs {weight}, not {}", list.weight);
-            (total, len) = (total + weight, len + counted);
-        }
-        let is_right = (total, len) == (self.weight, self.len);
-        ensure!(is_right, "{len} nodes weigh {total}, not {} and {}", self.len, self.weight);
-        self.aside.validate(store)
     }
 
     /// The list of `region`, by index instead of by branches: the processor cannot predict the

@@ -90,8 +90,17 @@
 
 mod buckets;
 mod geometry;
-mod inspect;
 mod store;
+
+#[cfg(any(feature = "internals", cortado_loom))]
+#[path = "../whitebox/recount_wheel.rs"]
+mod recount;
+// What only timers ask of a wheel.
+#[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
+#[path = "../timer/rings.rs"]
+mod rings;
+#[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
+#[path = "../timer/window.rs"]
 mod window;
 
 use crate::clock::{Nanos, Timestamp};
@@ -144,21 +153,9 @@ impl<const LANES: usize> Wheel<LANES> {
         Self { geometry, buckets, clock: now, len: 0, looks: 0 }
     }
 
-    /// The levels.
-    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
-    pub fn geometry(&self) -> &Geometry {
-        &self.geometry
-    }
-
     /// The instant to which the wheel was last advanced.
     pub fn clock(&self) -> Timestamp {
         self.clock
-    }
-
-    /// The number of ids in the wheel.
-    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
-    pub fn len(&self) -> usize {
-        self.len
     }
 
     /// Whether [`poll`](Self::poll) has an id to look at.
@@ -379,20 +376,6 @@ impl<const LANES: usize> Wheel<LANES> {
             }
         }
         least
-    }
-
-    /// The instant at which the next occupied bucket above the finest level is due; `None` if there
-    /// is none. [`advance`](Self::advance) to an earlier instant only appends buckets of the finest
-    /// level to their backlog, in their order.
-    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
-    pub fn next_cascade(&self) -> Option<Timestamp> {
-        self.delay_from(1).map(|delay| self.clock.wrapping_add(delay))
-    }
-
-    /// Whether an id is in a bucket of the finest level.
-    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
-    pub fn has_finest(&self) -> bool {
-        self.buckets.occupied(0) != 0
     }
 
     /// The instant at which [`next_delay`](Self::next_delay) ends.

@@ -1,7 +1,7 @@
 //! Recounts every invariant; for tests, at quiescence.
 
-use super::Engine;
 use crate::clock::NEVER;
+use crate::engine::Engine;
 use crate::hash::Hash32;
 use crate::links::NodeId;
 use crate::macros::ensure;
