@@ -47,7 +47,7 @@ impl Aside {
     }
 
     /// Gives a node up. Returns whether it was here.
-    pub fn remove<S: PolicyStore>(&mut self, store: &S, node: S::Node<'_>) -> bool {
+    pub fn remove(&mut self, store: &impl PolicyStore, node: &impl PolicyNode) -> bool {
         if !Self::holds(node.links()) {
             return false;
         }

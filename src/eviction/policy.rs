@@ -112,7 +112,7 @@ impl Policy {
 
     /// Adds a new node. This counts as a request that missed. The caller passes the node that the
     /// store would return.
-    pub fn add<S: PolicyStore>(&mut self, store: &S, node: Named<S::Node<'_>>) {
+    pub fn add(&mut self, store: &impl PolicyStore, node: Named<&impl PolicyNode>) {
         let hash = node.node.hash();
         let spread = self.admission.sketch.spread(hash);
         if self.kind == Kind::TinyLfu {
@@ -143,11 +143,11 @@ impl Policy {
     /// Returns false, and does nothing, if `old` is not in the policy or if the two nodes differ in
     /// weight. The caller passes the nodes that the store would return.
     #[inline]
-    pub fn replace_uncounted<S: PolicyStore>(
+    pub fn replace_uncounted(
         &mut self,
-        store: &S,
-        old: S::Node<'_>,
-        Named { id: new, node }: Named<S::Node<'_>>,
+        store: &impl PolicyStore,
+        old: &impl PolicyNode,
+        Named { id: new, node }: Named<&impl PolicyNode>,
     ) -> bool {
         old.weight() == node.weight() && self.regions.replace(store, old, new.with(node))
     }
@@ -160,19 +160,15 @@ impl Policy {
         if self.newest == old {
             self.newest = new;
         }
-        if self.replace_uncounted(store, from, new.with(to)) {
-            return;
-        }
-        let regions = &mut self.regions;
-        if from.weight() > 0
-            && to.weight() > 0
-            && regions.replace_reweighed(store, from, new.with(to))
-        {
-            return;
+        let (regions, region) = (&mut self.regions, from.region());
+        let (before, after) = (from.weight(), to.weight());
+        let has_room = (before == 0) == (after == 0);
+        if has_room && regions.replace(store, from, new.with(to)) {
+            return regions.reweigh(region, before, after);
         }
         match regions.remove(store, from) {
             Region::None => self.replace(store, old, new),
-            _ if to.weight() == 0 => {
+            _ if after == 0 => {
                 regions.insert(store, new.with(to), Region::Weightless, End::Front);
             }
             Region::Weightless => regions.insert(store, new.with(to), Region::Window, End::Front),
@@ -213,14 +209,14 @@ impl Policy {
 
     /// Removes a node, if it is in the policy.
     #[inline]
-    pub fn remove<S: PolicyStore>(&mut self, store: &S, node: S::Node<'_>) {
+    pub fn remove(&mut self, store: &impl PolicyStore, node: &impl PolicyNode) {
         // A victim that was taken is in the policy no more.
         if node.region() != Region::None || Aside::holds(node.links()) {
             self.remove_held(store, node);
         }
     }
 
-    fn remove_held<S: PolicyStore>(&mut self, store: &S, node: S::Node<'_>) {
+    fn remove_held(&mut self, store: &impl PolicyStore, node: &impl PolicyNode) {
         if self.regions.remove(store, node) != Region::None
             || self.regions.aside.remove(store, node)
         {
@@ -231,7 +227,7 @@ impl Policy {
     /// If the weight is over the maximum, removes a node from the policy and returns it: the caller
     /// must evict it.
     #[inline]
-    pub fn take_victim<'s, S: PolicyStore>(&mut self, store: &'s S) -> Option<Named<S::Node<'s>>> {
+    pub fn take_victim<'s, S: PolicyStore>(&mut self, store: &'s S) -> Option<Named<&'s S::Node>> {
         self.rebalance(store);
         if self.weight() <= self.max_weight() {
             return None;
@@ -295,13 +291,6 @@ impl Policy {
         if self.kind == Kind::TinyLfu {
             self.memory.fit(len);
         }
-    }
-
-    fn hit<S: PolicyStore>(&mut self, store: &S, node: Named<S::Node<'_>>, from: Region) {
-        if self.kind == Kind::TinyLfu {
-            self.admission.sketch.increment(self.admission.sketch.spread(node.node.hash()));
-        }
-        self.promote(store, node, from);
     }
 
     /// Lets the sketch grow from now on, if it is time. The new one has the counts of the present

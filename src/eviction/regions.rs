@@ -49,10 +49,10 @@ impl Regions {
 
     /// Links a node that is in no region.
     #[inline]
-    pub fn insert<S: PolicyStore>(
+    pub fn insert(
         &mut self,
-        store: &S,
-        Named { id, node }: Named<S::Node<'_>>,
+        store: &impl PolicyStore,
+        Named { id, node }: Named<&impl PolicyNode>,
         to: Region,
         end: End,
     ) {
@@ -68,7 +68,7 @@ impl Regions {
 
     /// Unlinks a node and returns its former region.
     #[inline]
-    pub fn remove<S: PolicyStore>(&mut self, store: &S, node: S::Node<'_>) -> Region {
+    pub fn remove(&mut self, store: &impl PolicyStore, node: &impl PolicyNode) -> Region {
         let from = node.region();
         if let Some(list) = self.of_mut(from) {
             list.list.unlink(store, node.links());
@@ -81,13 +81,14 @@ impl Regions {
         from
     }
 
-    /// Puts `new` in the place of the node `from`. `new` must be in no region and have the same
-    /// weight. Returns false if `from` is in no region.
-    pub fn replace<S: PolicyStore>(
+    /// Puts `new` in the place of the node `from`. `new` must be in no region. If the weights
+    /// differ, the caller must [`reweigh`](Self::reweigh) the region. Returns false if `from`
+    /// is in none.
+    pub fn replace(
         &mut self,
-        store: &S,
-        from: S::Node<'_>,
-        Named { id: new, node: to }: Named<S::Node<'_>>,
+        store: &impl PolicyStore,
+        from: &impl PolicyNode,
+        Named { id: new, node: to }: Named<&impl PolicyNode>,
     ) -> bool {
         let region = from.region();
         let Some(list) = self.of_mut(region) else { return false };
@@ -97,22 +98,14 @@ impl Regions {
         true
     }
 
-    /// [`replace`](Self::replace) for nodes that differ in weight, neither of which is zero.
-    pub fn replace_reweighed<S: PolicyStore>(
-        &mut self,
-        store: &S,
-        from: S::Node<'_>,
-        to: Named<S::Node<'_>>,
-    ) -> bool {
-        let (before, after) = (u64::from(from.weight()), u64::from(to.node.weight()));
-        debug_assert!(before > 0 && after > 0, "weightless nodes have a region of their own");
-        let region = from.region();
-        let is_replaced = self.replace(store, from, to);
+    /// A node of the region has one weight in place of another. Neither is zero, or both are:
+    /// weightless nodes have a region of their own.
+    pub fn reweigh(&mut self, region: Region, before: u32, after: u32) {
+        let (before, after) = (u64::from(before), u64::from(after));
         if let Some(list) = self.of_mut(region) {
             list.weight = list.weight - before + after;
             self.weight = self.weight - before + after;
         }
-        is_replaced
     }
 
     /// Moves a node from another region to the front of the region `to`.

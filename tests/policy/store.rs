@@ -83,7 +83,7 @@ impl Store {
 }
 
 impl PolicyStore for Store {
-    type Node<'a> = &'a Node;
+    type Node = Node;
 
     fn node(&self, id: NodeId) -> &Node {
         self.visits.set(self.visits.get() + 1);
@@ -91,24 +91,24 @@ impl PolicyStore for Store {
     }
 }
 
-impl<'a> PolicyNode<'a> for &'a Node {
-    fn links(self) -> &'a Links {
+impl PolicyNode for Node {
+    fn links(&self) -> &Links {
         &self.links
     }
 
-    fn weight(self) -> u32 {
+    fn weight(&self) -> u32 {
         self.weight.get()
     }
 
-    fn hash(self) -> Hash32 {
+    fn hash(&self) -> Hash32 {
         self.hash
     }
 
-    fn region(self) -> Region {
+    fn region(&self) -> Region {
         self.region.get()
     }
 
-    fn set_region(self, region: Region) {
+    fn set_region(&self, region: Region) {
         self.region.set(region);
     }
 }

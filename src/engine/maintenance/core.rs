@@ -11,6 +11,7 @@ use crate::engine::delivery::{Deliver, Notices};
 use crate::list::End;
 use crate::node::Generation;
 use crate::pool::{RawHandle, RawPool};
+use crate::primitives::atomic::Ordering::Relaxed;
 use crate::primitives::{Arc, plain::OnceLock};
 use crate::scheduler::Alarm;
 use crate::stats::Stats;
@@ -170,8 +171,11 @@ impl Core {
             Some(recorder) => recorder.snapshot(entries, weight),
             None => Stats::of_size(entries, weight),
         };
-        self.notices.add_to(&mut stats);
-        stats.pending_drops = (self.notices.nodes_to_drop() + self.unreclaimed()) as u64;
+        let notices = &self.notices;
+        stats.pending_notifications = notices.pending() as u64;
+        stats.discarded_notifications = notices.discarded.load(Relaxed);
+        stats.refused_after_close = notices.refused_after_close.load(Relaxed);
+        stats.pending_drops = (notices.nodes_to_drop() + self.unreclaimed()) as u64;
         stats.loads_under_way = self.flights.len() as u64;
         stats
     }

@@ -28,8 +28,8 @@ impl<'a> Pass<'a> {
     /// # Errors
     /// If the node has to stay in the index: its deadline has changed, a computation works on its
     /// key, or another thread holds its bucket.
-    pub fn unlink(&mut self, Named { id, node: meta }: Named<&Meta>, why: Why) -> Result<(), Kept> {
-        let hash = meta.hash();
+    pub fn unlink(&mut self, node: Named<&Meta>, why: Why) -> Result<(), Kept> {
+        let (id, hash) = (node.id, node.node.hash());
         // The locked bucket stays in registers, unless one look is not enough.
         if self.is_idle(hash)
             && let Some(found) = self.core.index.search_home(self.guard, hash, |other| other == id)
@@ -37,22 +37,18 @@ impl<'a> Pass<'a> {
             && let Ok(locked) = found.lock()
             && self.is_idle(hash)
         {
-            return self.unlink_locked(locked, id.with(meta), why);
+            return self.unlink_locked(locked, node, why);
         }
-        self.unlink_slow(id.with(meta), why)
+        self.unlink_slow(node, why)
     }
 
     /// [`unlink`](Self::unlink) where one look at the home bucket was not enough, or where a load
     /// or computation may be in the way.
     #[cold]
     #[inline(never)]
-    fn unlink_slow(
-        &mut self,
-        Named { id, node: meta }: Named<&Meta>,
-        why: Why,
-    ) -> Result<(), Kept> {
-        let hash = meta.hash();
-        let victim = matches!(why, Why::Full).then_some(id);
+    fn unlink_slow(&mut self, node: Named<&Meta>, why: Why) -> Result<(), Kept> {
+        let hash = node.node.hash();
+        let victim = matches!(why, Why::Full).then_some(node.id);
         let mut is_idle = self.is_idle(hash);
         loop {
             let (flights, patience) = (&self.core.flights, self.budget.patience);
@@ -60,10 +56,10 @@ impl<'a> Pass<'a> {
             // Must outlive the bucket's lock.
             let permit = if is_idle { None } else { Some(permit()?) };
             // If it is not there, a writer has removed the node before. Its event is on the way.
-            let Some(locked) = self.lock_id(hash, id)? else { return Ok(()) };
+            let Some(locked) = self.lock_id(hash, node.id)? else { return Ok(()) };
             is_idle = self.is_idle(hash);
             if is_idle || permit.is_some() {
-                return self.unlink_locked(locked, id.with(meta), why);
+                return self.unlink_locked(locked, node, why);
             }
         }
     }
