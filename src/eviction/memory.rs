@@ -45,7 +45,6 @@ pub enum Leaver {
     Victim,
 }
 
-#[derive(Debug)]
 pub struct Memory {
     pub(super) lines: Blocks<Line>,
 }

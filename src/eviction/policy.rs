@@ -7,6 +7,7 @@ use super::order;
 use super::regions::Regions;
 use super::store::{PolicyNode, PolicyStore, Region};
 use super::targets::Targets;
+use crate::config::Eviction as Kind;
 use crate::hash::Hash32;
 use crate::links::{Named, NodeId};
 use crate::list::End;
@@ -16,7 +17,6 @@ use crate::list::End;
 const SKETCHED_ENTRIES: usize = 24;
 
 /// The eviction policy; see the [module](super).
-#[derive(Debug)]
 pub struct Policy {
     pub(super) kind: Kind,
     pub(super) regions: Regions,
@@ -30,17 +30,6 @@ pub struct Policy {
     pub(super) newest: NodeId,
 }
 
-/// Whether newcomers may be rejected, and where victims come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Candidates duel, and a node that is heavier than the window's target duels at once.
-    TinyLfu,
-    /// There are no duels, and a hit in the window counts for as much as one in probation.
-    SegmentedLru,
-    /// The window is all there is.
-    Lru,
-}
-
 /// The candidate that has won duels but not yet enough room. There may be none.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Duel {
@@ -51,25 +40,17 @@ pub struct Duel {
 }
 
 impl Policy {
-    /// Creates a policy that keeps the weight within `max_weight`, whose window finds its size by
-    /// itself.
-    pub fn new(max_weight: u64, seed: u64) -> Self {
-        Self::of_kind(Kind::TinyLfu, Targets::new(max_weight, None), seed)
+    /// Creates a policy that keeps the weight within `max_weight`.
+    pub(crate) fn of_kind(kind: Kind, max_weight: u64, seed: u64) -> Self {
+        let window = match kind {
+            Kind::TinyLfu => None,
+            Kind::SegmentedLru => Some(0.02),
+            Kind::Lru => Some(1.0),
+        };
+        Self::with_targets(kind, Targets::new(max_weight, window), seed)
     }
 
-    /// Creates a policy whose window is a fixed share of `max_weight`. A share of 1.0 is plain LRU,
-    /// which never rejects a newcomer.
-    pub fn with_fixed_window(max_weight: u64, seed: u64, share: f64) -> Self {
-        let kind = if share < 1.0 { Kind::TinyLfu } else { Kind::Lru };
-        Self::of_kind(kind, Targets::new(max_weight, Some(share)), seed)
-    }
-
-    /// Creates a policy that never rejects a newcomer: a segmented LRU.
-    pub fn segmented_lru(max_weight: u64, seed: u64) -> Self {
-        Self::of_kind(Kind::SegmentedLru, Targets::new(max_weight, Some(0.02)), seed)
-    }
-
-    fn of_kind(kind: Kind, targets: Targets, seed: u64) -> Self {
+    pub(super) fn with_targets(kind: Kind, targets: Targets, seed: u64) -> Self {
         Self {
             kind,
             regions: Regions::default(),

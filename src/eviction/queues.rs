@@ -2,8 +2,9 @@
 //! calls.
 
 use super::memory::Leaver;
-use super::policy::{Duel, Kind, Policy};
+use super::policy::{Duel, Policy};
 use super::store::{PolicyNode, PolicyStore, Region};
+use crate::config::Eviction as Kind;
 use crate::links::{Named, NodeId};
 use crate::list::End;
 use crate::sketch::blocks::Spread;

@@ -23,7 +23,6 @@ use super::geometry::{Geometry, MAX_BUCKETS, Ring};
 use super::store::TimerStore;
 use crate::links::{Links, Named, NodeId};
 
-#[derive(Debug)]
 pub struct Buckets<const LANES: usize> {
     /// For each lane the rings of each level. The backlogs, one for each level, come after the
     /// levels of the first lane; nothing is at that place of the other lanes.

@@ -129,7 +129,6 @@ pub enum Poll {
 /// is for [`advance_in_order`](Self::advance_in_order), which follows them all at once.
 ///
 /// All methods that take a store must be given the same store.
-#[derive(Debug)]
 pub struct Wheel<const LANES: usize = 1> {
     geometry: Arc<Geometry>,
     buckets: Buckets<LANES>,

@@ -1,7 +1,8 @@
 //! The recount of an eviction policy, and what tests see of it.
 
+use crate::config::Eviction as Kind;
 use crate::eviction::aside::Aside;
-use crate::eviction::policy::{Kind, Policy};
+use crate::eviction::policy::Policy;
 use crate::eviction::regions::Regions;
 use crate::eviction::store::{PolicyNode, PolicyStore, Region};
 use crate::eviction::targets::Targets;
@@ -11,6 +12,21 @@ use crate::list::End;
 use crate::macros::ensure;
 
 impl Policy {
+    /// A policy whose window finds its size by itself.
+    pub fn new(max_weight: u64, seed: u64) -> Self {
+        Self::of_kind(Kind::TinyLfu, max_weight, seed)
+    }
+
+    /// A policy whose window is a fixed share of `max_weight`. A share of 1.0 is plain LRU.
+    pub fn with_fixed_window(max_weight: u64, seed: u64, share: f64) -> Self {
+        let kind = if share < 1.0 { Kind::TinyLfu } else { Kind::Lru };
+        Self::with_targets(kind, Targets::new(max_weight, Some(share)), seed)
+    }
+
+    pub fn segmented_lru(max_weight: u64, seed: u64) -> Self {
+        Self::of_kind(Kind::SegmentedLru, max_weight, seed)
+    }
+
     /// The present target weight of the window.
     pub fn window_target(&self) -> u64 {
         self.targets.window

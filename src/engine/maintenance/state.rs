@@ -74,9 +74,13 @@ pub struct Maintenance {
 
 impl Maintenance {
     pub fn new(settings: &UpkeepSettings, capacity: Option<u64>) -> Self {
+        // A model's executions must be repeatable, so the seed is fixed.
+        let random = || ahash::RandomState::new().hash_one("policy");
+        let seed = || if cfg!(cortado_loom) { 0 } else { random() };
+        let policy_for = |capacity| Policy::of_kind(settings.eviction, capacity, seed());
         Self {
             wheel: Wheel::new(plain::Arc::clone(&settings.geometry), settings.built),
-            policy: capacity.map(|capacity| policy_of(settings.eviction, capacity)),
+            policy: capacity.map(policy_for),
             unbounded: Totals::default(),
             ended: false,
             reads_in_period: 0,
@@ -103,16 +107,6 @@ impl Maintenance {
     /// Their weight.
     pub fn weight(&self) -> u64 {
         self.policy.as_ref().map_or(self.unbounded.weight, Policy::weight)
-    }
-}
-
-fn policy_of(eviction: Eviction, capacity: u64) -> Policy {
-    // A model's executions must be repeatable, so the seed is fixed.
-    let seed = if cfg!(cortado_loom) { 0 } else { ahash::RandomState::new().hash_one("policy") };
-    match eviction {
-        Eviction::TinyLfu => Policy::new(capacity, seed),
-        Eviction::SegmentedLru => Policy::segmented_lru(capacity, seed),
-        Eviction::Lru => Policy::with_fixed_window(capacity, seed, 1.0),
     }
 }
 
@@ -147,7 +141,6 @@ macro_rules! instants {
 
 /// The figures that passes publish. All of them are as of the last pass. They begin a cache line,
 /// since every pass writes them.
-#[derive(Debug)]
 #[repr(align(64))]
 pub struct Published {
     pub entries: AtomicU64,
