@@ -1,10 +1,8 @@
 //! The policy's interface, and what it consists of. `queues` has the rest of it.
 
 use super::admission::Admission;
-use super::aside::Aside;
 use super::memory::Memory;
-use super::order;
-use super::regions::Regions;
+use super::regions::{Aside, Regions};
 use super::store::{PolicyNode, PolicyStore, Region};
 use super::targets::Targets;
 use crate::config::Eviction as Kind;
@@ -259,7 +257,7 @@ impl Policy {
         end: End,
     ) -> impl Iterator<Item = NodeId> + 'a {
         let duelling_sketch = (self.kind == Kind::TinyLfu).then_some(&self.admission.sketch);
-        order::ranked(&self.regions, duelling_sketch, store, end)
+        self.regions.ranked(duelling_sketch, store, end)
     }
 
     /// Adjusts sketch and memory to the number of entries, after each change of that by one.

@@ -3,8 +3,7 @@
 use crate::clock::Timestamp;
 use crate::links::NodeId;
 use crate::wheel::geometry::{Geometry, Ring};
-use crate::wheel::store::TimerStore;
-use crate::wheel::{Wheel, bits};
+use crate::wheel::{TimerStore, Wheel, bits};
 
 impl<const LANES: usize> Wheel<LANES> {
     /// The levels.

@@ -11,8 +11,7 @@ use crate::prefetch::prefetch;
 use crate::primitives::seeded;
 use crate::wheel::buckets::Buckets;
 use crate::wheel::geometry::{Level, Ring, is_later, time_left};
-use crate::wheel::store::TimerStore;
-use crate::wheel::{Wheel, bits};
+use crate::wheel::{TimerStore, Wheel, bits};
 
 /// A key is the time from the start of a window to the deadline, above the id. This is the time of
 /// an id that the window does not make due.

@@ -90,7 +90,6 @@
 
 mod buckets;
 mod geometry;
-mod store;
 
 #[cfg(any(feature = "internals", cortado_loom))]
 #[path = "../whitebox/recount_wheel.rs"]
@@ -110,8 +109,8 @@ use buckets::{Buckets, is_linked};
 use geometry::{is_later, time_left};
 use std::sync::Arc;
 
+pub use buckets::TimerStore;
 pub use geometry::{Geometry, Level, Ring};
-pub use store::TimerStore;
 
 /// The result of [`Wheel::poll`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,8 @@
 //! The recount of an eviction policy, and what tests see of it.
 
 use crate::config::Eviction as Kind;
-use crate::eviction::aside::Aside;
 use crate::eviction::policy::Policy;
-use crate::eviction::regions::Regions;
+use crate::eviction::regions::{Aside, Regions};
 use crate::eviction::store::{PolicyNode, PolicyStore, Region};
 use crate::eviction::targets::Targets;
 use crate::hash::Hash32;

@@ -3,10 +3,9 @@
 use crate::clock::Nanos;
 use crate::links::NodeId;
 use crate::macros::ensure;
-use crate::wheel::Wheel;
 use crate::wheel::buckets::Buckets;
 use crate::wheel::geometry::{Ring, time_left};
-use crate::wheel::store::TimerStore;
+use crate::wheel::{TimerStore, Wheel};
 
 impl<const LANES: usize> Wheel<LANES> {
     /// Recounts every link, bit and id, and checks rule 4 for each id in a bucket. Rule 4 holds

@@ -1,8 +1,7 @@
 //! `Core`: the part of a cache that knows no `K` and no `V`, compiled once for all caches.
 
 use super::schedule::Schedule;
-use super::state::UpkeepSettings;
-use super::upkeep::Upkeep;
+use super::upkeep::{Upkeep, UpkeepSettings};
 use crate::clock::{NEVER, Ticker, Timestamp};
 use crate::config::Config;
 use crate::drain::DrainStatus;

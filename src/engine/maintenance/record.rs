@@ -1,8 +1,7 @@
 //! What operations record for the maintenance: reads that the policy has to hear of, and writes.
 
-use super::budget::{Budget, LEAST_EVICTIONS};
 use super::core::{Core, Keeper};
-use super::run::{PassOrder, QUIET};
+use super::pass::{Budget, LEAST_EVICTIONS, PassOrder, QUIET};
 use super::upkeep::PASS_DELAY;
 use crate::buffer::read::Push;
 use crate::buffer::write::Pressure;

@@ -8,20 +8,16 @@
 //! thread runs passes too, so an idle cache is maintained as well. The notices and the dead values
 //! that passes leave are [delivered](crate::engine::delivery).
 
-use super::budget::{Budget, By, LEAST_EVICTIONS, Leftover};
 use super::core::{Core, Keeper};
+use super::pass::{Budget, By, LEAST_EVICTIONS, Leftover, PassOrder};
 use super::schedule::LONGEST_DELAY;
-use super::state::Maintenance;
-use super::upkeep::{PASS_DELAY, SLACK_SHARE};
+use super::upkeep::{Maintenance, PASS_DELAY, SLACK_SHARE};
 use crate::clock::{Nanos, Timestamp};
 use crate::epoch::{Grace, Guard};
 use crate::primitives::{MutexGuard, Patience, on_unwind, thread};
 use crate::scheduler::Scheduled;
 use std::time::Duration;
 
-/// A write that finds the last pass this long ago runs a pass at once instead of waiting for a
-/// batch.
-pub const QUIET: Nanos = Nanos::from_raw(1_000_000);
 /// Units of a pass that no caller runs beside its operation.
 pub const PATIENT_UNITS: u32 = 4096;
 /// A caller, beside its operation, and a run of the scheduler flush the epoch at most this often.
@@ -30,14 +26,6 @@ pub const FEW_FLUSHES: u32 = if cfg!(cortado_loom) { 1 } else { 3 };
 /// How long dead nodes that no scheduler takes care of wait for an extra pass. Not less: a
 /// simulated clock may move by milliseconds between two operations.
 pub const GRACE_CHECK_DELAY: Nanos = Nanos::from_raw(16_000_000);
-/// A pass to run.
-#[derive(Clone, Copy)]
-pub struct PassOrder {
-    pub now: Timestamp,
-    /// An event of the caller's for which the write buffer has no room.
-    pub refused: Option<u64>,
-    pub budget: Budget,
-}
 
 impl Core {
     /// Runs a pass beside a read or a write, unless another thread is at it.
