@@ -186,12 +186,15 @@ impl RefreshSettings {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EvictionPolicy(pub(crate) Eviction);
 
-/// See [`EvictionPolicy`].
+/// See [`EvictionPolicy`]. Whether newcomers may be rejected, and where victims come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Eviction {
+    /// Candidates duel, and a node that is heavier than the window's target duels at once.
     #[default]
     TinyLfu,
+    /// There are no duels, and a hit in the window counts for as much as one in probation.
     SegmentedLru,
+    /// The window is all there is.
     Lru,
 }
 

@@ -101,7 +101,6 @@ impl DrainStatus {
 }
 
 /// A running pass. If its code unwinds, it leaves `REQUIRED` behind.
-#[derive(Debug)]
 #[must_use = "dropping a pass means that it was broken off"]
 pub struct Processing<'a> {
     status: &'a DrainStatus,

@@ -91,6 +91,40 @@ impl Links {
         self.set_next(NodeId::NONE);
     }
 
+    /// Links the id that owns these links between two neighbours of a ring. `links_of` finds the
+    /// links of all ids of the ring, those of its head too.
+    #[inline(always)]
+    pub fn link<'a>(
+        &self,
+        links_of: impl Fn(NodeId) -> &'a Self,
+        prev: NodeId,
+        id: NodeId,
+        next: NodeId,
+    ) {
+        debug_assert!(id.may_name_node(), "{id:#x} names no node");
+        self.set_prev(prev);
+        self.set_next(next);
+        links_of(prev).set_next(id);
+        links_of(next).set_prev(id);
+    }
+
+    /// Takes the id that owns these links out of its ring. Returns the neighbours that it had.
+    #[inline(always)]
+    pub fn unlink<'a>(&self, links_of: impl Fn(NodeId) -> &'a Self) -> [NodeId; 2] {
+        let [prev, next] = [self.prev(), self.next()];
+        links_of(prev).set_next(next);
+        links_of(next).set_prev(prev);
+        self.clear();
+        [prev, next]
+    }
+
+    /// Puts an unlinked id in the place of the id that owns these links, which leaves the ring.
+    #[inline(always)]
+    pub fn replace<'a>(&self, links_of: impl Fn(NodeId) -> &'a Self, new: Named<&Self>) {
+        new.node.link(links_of, self.prev(), new.id, self.next());
+        self.clear();
+    }
+
     /// The number that a user of one direction keeps in place of `prev`.
     #[inline]
     pub fn number(&self) -> u32 {

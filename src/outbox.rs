@@ -56,7 +56,6 @@ pub struct Delivered {
 }
 
 /// See the [module](self).
-#[derive(Debug)]
 pub struct Outbox<T> {
     queue: SegQueue<T>,
     delivering: AtomicBool,

@@ -2,7 +2,6 @@
 
 use super::Builder;
 use crate::config::{Executor, Notifications, Overflow};
-use crate::engine::Listeners;
 use crate::entry::Removed;
 use crate::executor::Execute;
 use crate::removal::RemovalCause;
@@ -75,7 +74,7 @@ impl<K, V, C, M> Builder<K, V, C, M> {
         K: Send + Sync + 'static,
         V: Send + Sync + 'static,
     {
-        self.hooks.listen = Some(Listeners::together);
+        self.hooks.listen = Some(|listeners| Arc::new(listeners));
         self.hooks.listeners.push(Box::new(listener));
         self
     }

@@ -3,6 +3,7 @@
 use super::Cache;
 use crate::entry::{Entry, Key};
 use crate::iter::{Entries, Iter};
+use crate::list::End;
 use std::cmp::Reverse;
 use std::hash::{BuildHasher, Hash};
 use std::iter::{FusedIterator, from_fn};
@@ -132,7 +133,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// *Blocking*: waits for a maintenance pass that is running, and holds passes up for as long as
     /// it takes to collect `limit` entries. Reads and writes go on.
     pub fn hottest(&self, limit: usize) -> Vec<Entry<K, V>> {
-        self.engine().hottest(limit)
+        self.engine().ranked(limit, End::Front)
     }
 
     /// Returns handles on the entries that the eviction policy would evict first, in about that
@@ -147,7 +148,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(*cache.coldest(1)[0].key(), "a");
     /// ```
     pub fn coldest(&self, limit: usize) -> Vec<Entry<K, V>> {
-        self.engine().coldest(limit)
+        self.engine().ranked(limit, End::Back)
     }
 }
 

@@ -4,7 +4,7 @@
 use super::Engine;
 use super::event::Packed;
 use super::flights::{Clearance, Flight, FlightGuard, FlightKind, NewFlight, Obstacle, OnLoad};
-use super::maintenance::{Core, Write};
+use super::maintenance::Core;
 use super::read::{NodeRef, Slot};
 use super::reentrancy;
 use super::step::Step;
@@ -74,7 +74,7 @@ impl<K, V> Engine<K, V> {
                 Ok((done, event)) => {
                     drop(guard);
                     if let Some((event, now)) = event {
-                        self.core.record_write(Write { hash: key.hash(), event, weight: 0, now });
+                        self.core.record_write(event, 0, now);
                     }
                     return Ok(done);
                 }

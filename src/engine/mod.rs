@@ -49,6 +49,7 @@
 
 mod asked;
 #[cfg(any(feature = "internals", cortado_loom))]
+#[path = "../whitebox/audit.rs"]
 mod audit;
 mod base;
 mod bulk;
@@ -79,7 +80,6 @@ pub use self::{
     maintenance::{Budget, Core, Maintenance},
     reentrancy::frames,
 };
-pub use delivery::Listeners;
 pub use loads::{NoLoadCondition, PendingLoad};
 pub use share::{Pending, Receiver};
 pub use tasks::{as_task, made_before, until};

@@ -228,7 +228,7 @@ where
             let _ = cache.myself.set(myself);
         }
         let client = Arc::downgrade(&cache) as Weak<dyn Client>;
-        cache.core.notices.set_client(client);
+        let _ = cache.core.notices.client.set(client);
         Ok(cache)
     }
 }

@@ -10,7 +10,6 @@ const WARM: u8 = 6;
 const WARM_CHANCE: u64 = 128;
 
 /// The frequency sketch and the source of random numbers.
-#[derive(Debug)]
 pub struct Admission {
     /// It counts the requests. Its spread of a hash identifies a key here and in the memory of
     /// leavers.

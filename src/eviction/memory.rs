@@ -45,9 +45,8 @@ pub enum Leaver {
     Victim,
 }
 
-#[derive(Debug)]
 pub struct Memory {
-    lines: Blocks<Line>,
+    pub(super) lines: Blocks<Line>,
 }
 
 impl Memory {
@@ -99,16 +98,6 @@ impl Memory {
         // exit.
         let is_known = line.iter().fold(false, |known, print| known | (*print == wanted));
         is_known.then(|| forget(line, wanted))
-    }
-
-    /// Checks the table.
-    ///
-    /// # Errors
-    ///
-    /// Describes the first violation.
-    #[cfg(any(feature = "internals", cortado_loom))]
-    pub fn validate(&self) -> Result<(), String> {
-        self.lines.validate().map_err(|error| format!("memory: {error}"))
     }
 }
 

@@ -24,8 +24,8 @@
 //! 1. **Regions.** A node is on the list that its region byte names, and on no other list. A node
 //!    with [`Region::None`] is on no list. Lists, their weights and the region bytes change
 //!    together, in `regions` only. A victim that a computation uses, or whose bucket another thread
-//!    holds, may be *set aside* (`aside`). It then is in no region and is not named again, until it
-//!    is restored.
+//!    holds, may be *set aside*. It then is in no region and is not named again, until it is
+//!    restored.
 //! 2. **Weight.** The weights of window, probation and protected, and of the nodes that are set
 //!    aside, add up to [`Policy::weight`]. A node's weight is fixed while it is linked: an update
 //!    of the key is another node.
@@ -59,11 +59,12 @@
 //!    chance.
 
 mod admission;
-mod aside;
 mod memory;
-mod order;
 mod policy;
 mod queues;
+#[cfg(any(feature = "internals", cortado_loom))]
+#[path = "../whitebox/recount_policy.rs"]
+mod recount;
 mod regions;
 mod store;
 mod targets;

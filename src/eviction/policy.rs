@@ -1,23 +1,20 @@
 //! The policy's interface, and what it consists of. `queues` has the rest of it.
 
 use super::admission::Admission;
-use super::aside::Aside;
 use super::memory::Memory;
-use super::order;
-use super::regions::{End, Regions};
+use super::regions::{Aside, Regions};
 use super::store::{PolicyNode, PolicyStore, Region};
 use super::targets::Targets;
+use crate::config::Eviction as Kind;
 use crate::hash::Hash32;
 use crate::links::{Named, NodeId};
-use crate::macros::ensure;
-use crate::sketch::Sketch;
+use crate::list::End;
 
 /// The sketch grows from this many entries on, or when the cache is half full. Before that, no duel
 /// is near, and the smallest sketch is enough.
 const SKETCHED_ENTRIES: usize = 24;
 
 /// The eviction policy; see the [module](super).
-#[derive(Debug)]
 pub struct Policy {
     pub(super) kind: Kind,
     pub(super) regions: Regions,
@@ -31,17 +28,6 @@ pub struct Policy {
     pub(super) newest: NodeId,
 }
 
-/// Whether newcomers may be rejected, and where victims come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Candidates duel, and a node that is heavier than the window's target duels at once.
-    TinyLfu,
-    /// There are no duels, and a hit in the window counts for as much as one in probation.
-    SegmentedLru,
-    /// The window is all there is.
-    Lru,
-}
-
 /// The candidate that has won duels but not yet enough room. There may be none.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Duel {
@@ -52,25 +38,17 @@ pub struct Duel {
 }
 
 impl Policy {
-    /// Creates a policy that keeps the weight within `max_weight`, whose window finds its size by
-    /// itself.
-    pub fn new(max_weight: u64, seed: u64) -> Self {
-        Self::of_kind(Kind::TinyLfu, Targets::new(max_weight, None), seed)
+    /// Creates a policy that keeps the weight within `max_weight`.
+    pub(crate) fn of_kind(kind: Kind, max_weight: u64, seed: u64) -> Self {
+        let window = match kind {
+            Kind::TinyLfu => None,
+            Kind::SegmentedLru => Some(0.02),
+            Kind::Lru => Some(1.0),
+        };
+        Self::with_targets(kind, Targets::new(max_weight, window), seed)
     }
 
-    /// Creates a policy whose window is a fixed share of `max_weight`. A share of 1.0 is plain LRU,
-    /// which never rejects a newcomer.
-    pub fn with_fixed_window(max_weight: u64, seed: u64, share: f64) -> Self {
-        let kind = if share < 1.0 { Kind::TinyLfu } else { Kind::Lru };
-        Self::of_kind(kind, Targets::new(max_weight, Some(share)), seed)
-    }
-
-    /// Creates a policy that never rejects a newcomer: a segmented LRU.
-    pub fn segmented_lru(max_weight: u64, seed: u64) -> Self {
-        Self::of_kind(Kind::SegmentedLru, Targets::new(max_weight, Some(0.02)), seed)
-    }
-
-    fn of_kind(kind: Kind, targets: Targets, seed: u64) -> Self {
+    pub(super) fn with_targets(kind: Kind, targets: Targets, seed: u64) -> Self {
         Self {
             kind,
             regions: Regions::default(),
@@ -105,18 +83,6 @@ impl Policy {
         self.targets.max
     }
 
-    /// The present target weight of the window. For tests.
-    #[cfg(any(feature = "internals", cortado_loom))]
-    pub fn window_target(&self) -> u64 {
-        self.targets.window
-    }
-
-    /// The estimated number of recent requests for a key, at most 15. For tests.
-    #[cfg(any(feature = "internals", cortado_loom))]
-    pub fn frequency(&self, hash: Hash32) -> u8 {
-        self.admission.sketch.frequency(self.admission.sketch.spread(hash))
-    }
-
     /// Changes the maximum weight. If the weight is over it now, [`Policy::take_victim`] returns
     /// the nodes to evict.
     pub fn set_max_weight(&mut self, max_weight: u64) {
@@ -125,7 +91,7 @@ impl Policy {
 
     /// Adds a new node. This counts as a request that missed. The caller passes the node that the
     /// store would return.
-    pub fn add<S: PolicyStore>(&mut self, store: &S, node: Named<S::Node<'_>>) {
+    pub fn add(&mut self, store: &impl PolicyStore, node: Named<&impl PolicyNode>) {
         let hash = node.node.hash();
         let spread = self.admission.sketch.spread(hash);
         if self.kind == Kind::TinyLfu {
@@ -156,11 +122,11 @@ impl Policy {
     /// Returns false, and does nothing, if `old` is not in the policy or if the two nodes differ in
     /// weight. The caller passes the nodes that the store would return.
     #[inline]
-    pub fn replace_uncounted<S: PolicyStore>(
+    pub fn replace_uncounted(
         &mut self,
-        store: &S,
-        old: S::Node<'_>,
-        Named { id: new, node }: Named<S::Node<'_>>,
+        store: &impl PolicyStore,
+        old: &impl PolicyNode,
+        Named { id: new, node }: Named<&impl PolicyNode>,
     ) -> bool {
         old.weight() == node.weight() && self.regions.replace(store, old, new.with(node))
     }
@@ -173,19 +139,15 @@ impl Policy {
         if self.newest == old {
             self.newest = new;
         }
-        if self.replace_uncounted(store, from, new.with(to)) {
-            return;
-        }
-        let regions = &mut self.regions;
-        if from.weight() > 0
-            && to.weight() > 0
-            && regions.replace_reweighed(store, from, new.with(to))
-        {
-            return;
+        let (regions, region) = (&mut self.regions, from.region());
+        let (before, after) = (from.weight(), to.weight());
+        let has_room = (before == 0) == (after == 0);
+        if has_room && regions.replace(store, from, new.with(to)) {
+            return regions.reweigh(region, before, after);
         }
         match regions.remove(store, from) {
             Region::None => self.replace(store, old, new),
-            _ if to.weight() == 0 => {
+            _ if after == 0 => {
                 regions.insert(store, new.with(to), Region::Weightless, End::Front);
             }
             Region::Weightless => regions.insert(store, new.with(to), Region::Window, End::Front),
@@ -226,14 +188,14 @@ impl Policy {
 
     /// Removes a node, if it is in the policy.
     #[inline]
-    pub fn remove<S: PolicyStore>(&mut self, store: &S, node: S::Node<'_>) {
+    pub fn remove(&mut self, store: &impl PolicyStore, node: &impl PolicyNode) {
         // A victim that was taken is in the policy no more.
         if node.region() != Region::None || Aside::holds(node.links()) {
             self.remove_held(store, node);
         }
     }
 
-    fn remove_held<S: PolicyStore>(&mut self, store: &S, node: S::Node<'_>) {
+    fn remove_held(&mut self, store: &impl PolicyStore, node: &impl PolicyNode) {
         if self.regions.remove(store, node) != Region::None
             || self.regions.aside.remove(store, node)
         {
@@ -244,7 +206,7 @@ impl Policy {
     /// If the weight is over the maximum, removes a node from the policy and returns it: the caller
     /// must evict it.
     #[inline]
-    pub fn take_victim<'s, S: PolicyStore>(&mut self, store: &'s S) -> Option<Named<S::Node<'s>>> {
+    pub fn take_victim<'s, S: PolicyStore>(&mut self, store: &'s S) -> Option<Named<&'s S::Node>> {
         self.rebalance(store);
         if self.weight() <= self.max_weight() {
             return None;
@@ -277,7 +239,7 @@ impl Policy {
 
     /// Forgets that a node was evicted, because it stays.
     fn forget(&mut self, store: &impl PolicyStore, id: NodeId) {
-        let _ = self.memory.take(self.admission.sketch.spread(store.hash(id)));
+        let _ = self.memory.take(self.admission.sketch.spread(store.node(id).hash()));
     }
 
     /// [Readmits](Self::readmit) a node, if it is set aside.
@@ -287,43 +249,15 @@ impl Policy {
         }
     }
 
-    /// Whether the node is set aside. For tests.
-    #[cfg(any(feature = "internals", cortado_loom))]
-    pub fn is_aside(&self, store: &impl PolicyStore, id: NodeId) -> bool {
-        Aside::holds(store.node(id).links())
-    }
-
-    /// The nodes, roughly in the order in which the policy would evict them.
-    pub fn coldest<'a>(&'a self, store: &'a impl PolicyStore) -> impl Iterator<Item = NodeId> + 'a {
-        order::coldest(&self.regions, self.duelling_sketch(), store)
-    }
-
-    /// The nodes, those with the best prospects first.
-    pub fn hottest<'a>(&'a self, store: &'a impl PolicyStore) -> impl Iterator<Item = NodeId> + 'a {
-        order::hottest(&self.regions, self.duelling_sketch(), store)
-    }
-
-    /// The sketch, if it decides who leaves.
-    fn duelling_sketch(&self) -> Option<&Sketch> {
-        (self.kind == Kind::TinyLfu).then_some(&self.admission.sketch)
-    }
-
-    /// Checks the module's rules by a recount.
-    ///
-    /// # Errors
-    ///
-    /// Describes the first violation.
-    #[cfg(any(feature = "internals", cortado_loom))]
-    pub fn validate(&self, store: &impl PolicyStore) -> Result<(), String> {
-        self.regions.validate(store)?;
-        self.memory.validate()?;
-        self.admission.sketch.validate()?;
-        let Targets { max, window, protected, .. } = self.targets;
-        ensure!(window + protected <= max, "{window} + {protected} of {max}");
-        let has_main = self.regions.main_victim().is_some();
-        let is_lru = self.kind == Kind::Lru;
-        ensure!(!(is_lru && has_main), "the main region of an LRU is not empty");
-        Ok(())
+    /// The nodes: from the front, those with the best prospects first; from the back, roughly in
+    /// the order in which the policy would evict them.
+    pub fn ranked<'a>(
+        &'a self,
+        store: &'a impl PolicyStore,
+        end: End,
+    ) -> impl Iterator<Item = NodeId> + 'a {
+        let duelling_sketch = (self.kind == Kind::TinyLfu).then_some(&self.admission.sketch);
+        self.regions.ranked(duelling_sketch, store, end)
     }
 
     /// Adjusts sketch and memory to the number of entries, after each change of that by one.
@@ -336,13 +270,6 @@ impl Policy {
         if self.kind == Kind::TinyLfu {
             self.memory.fit(len);
         }
-    }
-
-    fn hit<S: PolicyStore>(&mut self, store: &S, node: Named<S::Node<'_>>, from: Region) {
-        if self.kind == Kind::TinyLfu {
-            self.admission.sketch.increment(self.admission.sketch.spread(node.node.hash()));
-        }
-        self.promote(store, node, from);
     }
 
     /// Lets the sketch grow from now on, if it is time. The new one has the counts of the present
@@ -359,8 +286,8 @@ impl Policy {
         let sketch = &mut self.admission.sketch;
         (1..=len).for_each(|entries| sketch.fit(entries));
         for region in [Region::Window, Region::Probation, Region::Protected] {
-            for id in self.regions.of(region).list.iter(store) {
-                let spread = sketch.spread(store.hash(id));
+            for id in self.regions.of(region).list.iter(store, End::Front) {
+                let spread = sketch.spread(store.node(id).hash());
                 (0..small.frequency(spread)).for_each(|_| sketch.increment(spread));
             }
         }

@@ -2,10 +2,11 @@
 //! calls.
 
 use super::memory::Leaver;
-use super::policy::{Duel, Kind, Policy};
-use super::regions::End;
+use super::policy::{Duel, Policy};
 use super::store::{PolicyNode, PolicyStore, Region};
+use crate::config::Eviction as Kind;
 use crate::links::{Named, NodeId};
+use crate::list::End;
 use crate::sketch::blocks::Spread;
 
 /// Maximum number of nodes that one call moves to bring regions back to their targets.
@@ -20,10 +21,10 @@ impl Policy {
 
     /// Adds a node that is on no list. `spread` is its hash after
     /// [`Sketch::spread`](crate::sketch::Sketch::spread).
-    pub(super) fn arrive<S: PolicyStore>(
+    pub(super) fn arrive(
         &mut self,
-        store: &S,
-        Named { id, node }: Named<S::Node<'_>>,
+        store: &impl PolicyStore,
+        Named { id, node }: Named<&impl PolicyNode>,
         spread: Spread,
     ) {
         self.newest = id;
@@ -42,14 +43,17 @@ impl Policy {
         self.rebalance(store);
     }
 
-    /// Links a node that was hit in `from` to the region where a hit sends it. The node must be on
-    /// no list.
-    pub(super) fn promote<S: PolicyStore>(
+    /// Counts a request that hit a node in `from`, and links the node to the region where the hit
+    /// sends it. It must be on no list.
+    pub(super) fn hit(
         &mut self,
-        store: &S,
-        node: Named<S::Node<'_>>,
+        store: &impl PolicyStore,
+        node: Named<&impl PolicyNode>,
         from: Region,
     ) {
+        if self.kind == Kind::TinyLfu {
+            self.admission.sketch.increment(self.admission.sketch.spread(node.node.hash()));
+        }
         let is_segmented = self.kind == Kind::SegmentedLru;
         let to = match from {
             Region::Probation => Region::Protected,
@@ -83,10 +87,10 @@ impl Policy {
     /// Links a node that is on no list to the front of `region`, unless its weight requires another
     /// place.
     #[inline]
-    fn insert_into<S: PolicyStore>(
+    fn insert_into(
         &mut self,
-        store: &S,
-        Named { id, node }: Named<S::Node<'_>>,
+        store: &impl PolicyStore,
+        Named { id, node }: Named<&impl PolicyNode>,
         region: Region,
     ) {
         let weight = u64::from(node.weight());
@@ -119,7 +123,7 @@ impl Policy {
             let window = self.regions.of(Region::Window).list.back();
             let protected = self.regions.of(Region::Protected);
             let id = match (window, protected.list.back()) {
-                (Some(id), _) if self.is_surplus(u64::from(store.weight(id)), over) => id,
+                (Some(id), _) if self.is_surplus(u64::from(store.node(id).weight()), over) => id,
                 (_, Some(id)) if protected.weight > self.targets.protected => id,
                 _ => return,
             };
@@ -140,12 +144,12 @@ impl Policy {
     /// Selects the node to evict, and remembers it. A candidate that has won enough room moves to
     /// probation. Without duels, the regions give up their nodes in turn, and the node that was
     /// written last stays if there is another one.
-    pub(super) fn loser<'s, S: PolicyStore>(&mut self, store: &'s S) -> Option<Named<S::Node<'s>>> {
+    pub(super) fn loser<'s, S: PolicyStore>(&mut self, store: &'s S) -> Option<Named<&'s S::Node>> {
         let with_node = |id: NodeId| id.with(store.node(id));
         if self.kind == Kind::SegmentedLru {
             let mut nodes = [Region::Probation, Region::Window, Region::Protected]
                 .into_iter()
-                .flat_map(|region| self.regions.of(region).list.iter_back(store));
+                .flat_map(|region| self.regions.of(region).list.iter(store, End::Back));
             let first = nodes.next();
             let loser = if first == Some(self.newest) { nodes.next().or(first) } else { first };
             return loser.map(with_node);
@@ -171,9 +175,9 @@ impl Policy {
     fn duel<'s, S: PolicyStore>(
         &mut self,
         store: &'s S,
-        candidate: Named<S::Node<'s>>,
-        victim: Named<S::Node<'s>>,
-    ) -> Named<S::Node<'s>> {
+        candidate: Named<&'s S::Node>,
+        victim: Named<&'s S::Node>,
+    ) -> Named<&'s S::Node> {
         let [c, v] = [candidate, victim].map(|it| self.admission.sketch.spread(it.node.hash()));
         if !self.admission.admits(c, v) {
             self.memory.put(c, Leaver::Rejected);

@@ -1,13 +1,13 @@
 //! The four lists and their weights, and the nodes that are set aside. The front of a list is the
 //! most recently used end.
 //!
-//! Every call except `validate` is O(1), and keeps list, weight and the node's region byte in step.
+//! Every call but [`Regions::ranked`] is O(1), and keeps list, weight and the node's region byte in
+//! step.
 
-use super::aside::Aside;
 use super::store::{PolicyNode, PolicyStore, Region};
-use crate::links::{Named, NodeId};
-use crate::list::List;
-use crate::macros::ensure;
+use crate::links::{Links, Named, NodeId};
+use crate::list::{End, List};
+use crate::sketch::Sketch;
 
 /// One list and the weight of its nodes.
 #[derive(Debug, Default)]
@@ -26,13 +26,6 @@ pub struct Regions {
     len: usize,
     /// Nodes that cannot be evicted now. They are in no region, and count all the same.
     pub aside: Aside,
-}
-
-/// An end of a list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    Front,
-    Back,
 }
 
 impl Regions {
@@ -57,19 +50,16 @@ impl Regions {
 
     /// Links a node that is in no region.
     #[inline]
-    pub fn insert<S: PolicyStore>(
+    pub fn insert(
         &mut self,
-        store: &S,
-        Named { id, node }: Named<S::Node<'_>>,
+        store: &impl PolicyStore,
+        Named { id, node }: Named<&impl PolicyNode>,
         to: Region,
         end: End,
     ) {
         debug_assert_eq!(node.region(), Region::None, "{id} is in a region already");
         let Some(list) = self.of_mut(to) else { return };
-        match end {
-            End::Front => list.list.link_front(store, id, node.links()),
-            End::Back => list.list.link_back(store, id, node.links()),
-        }
+        list.list.link(store, end, id, node.links());
         let weight = u64::from(node.weight());
         list.weight += weight;
         self.weight += weight;
@@ -79,7 +69,7 @@ impl Regions {
 
     /// Unlinks a node and returns its former region.
     #[inline]
-    pub fn remove<S: PolicyStore>(&mut self, store: &S, node: S::Node<'_>) -> Region {
+    pub fn remove(&mut self, store: &impl PolicyStore, node: &impl PolicyNode) -> Region {
         let from = node.region();
         if let Some(list) = self.of_mut(from) {
             list.list.unlink(store, node.links());
@@ -92,13 +82,14 @@ impl Regions {
         from
     }
 
-    /// Puts `new` in the place of the node `from`. `new` must be in no region and have the same
-    /// weight. Returns false if `from` is in no region.
-    pub fn replace<S: PolicyStore>(
+    /// Puts `new` in the place of the node `from`. `new` must be in no region. If the weights
+    /// differ, the caller must [`reweigh`](Self::reweigh) the region. Returns false if `from`
+    /// is in none.
+    pub fn replace(
         &mut self,
-        store: &S,
-        from: S::Node<'_>,
-        Named { id: new, node: to }: Named<S::Node<'_>>,
+        store: &impl PolicyStore,
+        from: &impl PolicyNode,
+        Named { id: new, node: to }: Named<&impl PolicyNode>,
     ) -> bool {
         let region = from.region();
         let Some(list) = self.of_mut(region) else { return false };
@@ -108,22 +99,14 @@ impl Regions {
         true
     }
 
-    /// [`replace`](Self::replace) for nodes that differ in weight, neither of which is zero.
-    pub fn replace_reweighed<S: PolicyStore>(
-        &mut self,
-        store: &S,
-        from: S::Node<'_>,
-        to: Named<S::Node<'_>>,
-    ) -> bool {
-        let (before, after) = (u64::from(from.weight()), u64::from(to.node.weight()));
-        debug_assert!(before > 0 && after > 0, "weightless nodes have a region of their own");
-        let region = from.region();
-        let is_replaced = self.replace(store, from, to);
+    /// A node of the region has one weight in place of another. Neither is zero, or both are:
+    /// weightless nodes have a region of their own.
+    pub fn reweigh(&mut self, region: Region, before: u32, after: u32) {
+        let (before, after) = (u64::from(before), u64::from(after));
         if let Some(list) = self.of_mut(region) {
             list.weight = list.weight - before + after;
             self.weight = self.weight - before + after;
         }
-        is_replaced
     }
 
     /// Moves a node from another region to the front of the region `to`.
@@ -134,31 +117,36 @@ impl Regions {
         self.insert(store, id.with(node), to, End::Front);
     }
 
-    /// Recounts lists, weights and region bytes.
+    /// The nodes by their prospects. From the back that is roughly the order in which the policy
+    /// would evict them:
     ///
-    /// # Errors
+    /// 1. Window and probation, each from its end, merged so that the less frequent node comes
+    ///    first. Without a sketch, which means without duels: probation, then the window.
+    /// 2. Protected, from its end.
+    /// 3. Nodes that are set aside, in no order.
+    /// 4. Nodes of weight 0, which are never evicted.
     ///
-    /// Describes the first violation.
-    #[cfg(any(feature = "internals", cortado_loom))]
-    pub fn validate(&self, store: &impl PolicyStore) -> Result<(), String> {
-        let (mut total, mut len) = (0, 0);
-        for region in [Region::Window, Region::Probation, Region::Protected, Region::Weightless] {
-            let list = self.of(region);
-            list.list.validate(store).map_err(|error| format!("{region:?}: {error}"))?;
-            let mut weight = 0;
-            for id in list.list.iter(store) {
-                let (said, own) = (store.region(id), store.weight(id));
-                ensure!(said == region, "{id} in {region:?} says {said:?}");
-                let is_weightless = region == Region::Weightless;
-                ensure!((own == 0) == is_weightless, "{id} in {region:?} weighs {own}");
-                weight += u64::from(own);
-            }
-            ensure!(weight == list.weight, "{region:?} weighs {weight}, not {}", list.weight);
-            (total, len) = (total + weight, len + list.list.len());
+    /// From the front: protected from its front, those set aside, window and probation merged so
+    /// that the more frequent node comes first, and those of weight 0.
+    pub fn ranked<'a>(
+        &'a self,
+        sketch: Option<&'a Sketch>,
+        store: &'a impl PolicyStore,
+        end: End,
+    ) -> impl Iterator<Item = NodeId> + 'a {
+        let of = move |region| self.of(region).list.iter(store, end);
+        let heat = move |id| sketch.map_or(0, |it| it.frequency(it.spread(store.node(id).hash())));
+        let hotter_first = end == End::Front;
+        let unproven = merge(of(Region::Probation), of(Region::Window), move |a, b| {
+            (heat(a) > heat(b)) == hotter_first
+        });
+        let proven = of(Region::Protected).chain(self.aside.iter());
+        let mut parts: [Box<dyn Iterator<Item = NodeId> + 'a>; 2] =
+            [Box::new(unproven), Box::new(proven)];
+        if hotter_first {
+            parts.reverse();
         }
-        let is_right = (total, len) == (self.weight, self.len);
-        ensure!(is_right, "{len} nodes weigh {total}, not {} and {}", self.len, self.weight);
-        self.aside.validate(store)
+        parts.into_iter().flatten().chain(of(Region::Weightless))
     }
 
     /// The list of `region`, by index instead of by branches: the processor cannot predict the
@@ -166,5 +154,89 @@ impl Regions {
     #[inline]
     fn of_mut(&mut self, region: Region) -> Option<&mut RegionList> {
         self.lists.get_mut((region as usize).wrapping_sub(1))
+    }
+}
+
+/// Merges two sequences. If both have a next element, `first_goes` compares the two and decides
+/// whether the element of the first sequence comes first.
+fn merge(
+    first: impl Iterator<Item = NodeId>,
+    second: impl Iterator<Item = NodeId>,
+    first_goes: impl Fn(NodeId, NodeId) -> bool,
+) -> impl Iterator<Item = NodeId> {
+    let (mut first, mut second) = (first.peekable(), second.peekable());
+    std::iter::from_fn(move || match (first.peek(), second.peek()) {
+        (Some(&a), Some(&b)) if !first_goes(a, b) => second.next(),
+        (Some(_), _) => first.next(),
+        (None, _) => second.next(),
+    })
+}
+
+/// The `next` of every node here.
+const MARK: NodeId = NodeId::FIRST_RESERVED;
+
+/// The nodes that cannot be evicted now. No region holds them, so no search for room meets them.
+///
+/// They count like all other nodes, and every call is O(1). A node here has [`Region::None`], and
+/// its links hold no neighbours: `next` is a mark, and `prev` the node's place in the vector. So
+/// membership needs no bit of its own in the node.
+#[derive(Debug, Default)]
+pub struct Aside {
+    ids: Vec<NodeId>,
+    weight: u64,
+}
+
+impl Aside {
+    pub fn weight(&self) -> u64 {
+        self.weight
+    }
+
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = NodeId> {
+        self.ids.iter().copied()
+    }
+
+    /// Whether the node with these links is here.
+    #[inline]
+    pub fn holds(links: &Links) -> bool {
+        links.next() == MARK
+    }
+
+    /// Takes in a node that no region holds.
+    pub fn insert(&mut self, store: &impl PolicyStore, id: NodeId) {
+        let node = store.node(id);
+        debug_assert_eq!(node.region(), Region::None, "{id} is in a region");
+        node.links().set_next(MARK);
+        Self::set_place(node.links(), self.ids.len());
+        self.ids.push(id);
+        self.weight += u64::from(node.weight());
+    }
+
+    /// Gives a node up. Returns whether it was here.
+    pub fn remove(&mut self, store: &impl PolicyStore, node: &impl PolicyNode) -> bool {
+        if !Self::holds(node.links()) {
+            return false;
+        }
+        let place = Self::place(node.links());
+        self.ids.swap_remove(place);
+        if let Some(&moved) = self.ids.get(place) {
+            Self::set_place(store.node(moved).links(), place);
+        }
+        node.links().clear();
+        self.weight -= u64::from(node.weight());
+        true
+    }
+
+    pub fn place(links: &Links) -> usize {
+        (links.number() - NodeId::FIRST_RESERVED.raw()) as usize
+    }
+
+    /// Reserved numbers, so that nobody takes a place for a neighbour. There are more of them than
+    /// nodes.
+    fn set_place(links: &Links, place: usize) {
+        links.set_number(NodeId::FIRST_RESERVED.raw() + place as u32);
     }
 }

@@ -8,28 +8,10 @@ use crate::list::LinkStore;
 ///
 /// The weight and the hash of a node never change while a region holds it.
 pub trait PolicyStore {
-    /// A reference to a node, which saves repeated look-ups by id.
-    type Node<'a>: PolicyNode<'a>
-    where
-        Self: 'a;
+    type Node: PolicyNode;
 
-    fn node(&self, id: NodeId) -> Self::Node<'_>;
-
-    #[inline]
-    fn weight(&self, id: NodeId) -> u32 {
-        self.node(id).weight()
-    }
-
-    #[inline]
-    fn hash(&self, id: NodeId) -> Hash32 {
-        self.node(id).hash()
-    }
-
-    #[cfg(any(feature = "internals", cortado_loom))]
-    #[inline]
-    fn region(&self, id: NodeId) -> Region {
-        self.node(id).region()
-    }
+    /// A node. The reference saves repeated look-ups by id.
+    fn node(&self, id: NodeId) -> &Self::Node;
 }
 
 impl<S: PolicyStore> LinkStore for S {
@@ -40,19 +22,19 @@ impl<S: PolicyStore> LinkStore for S {
 }
 
 /// One of a store's nodes.
-pub trait PolicyNode<'a>: Copy {
+pub trait PolicyNode {
     /// The node's place in a list.
-    fn links(self) -> &'a Links;
+    fn links(&self) -> &Links;
 
-    fn weight(self) -> u32;
+    fn weight(&self) -> u32;
 
     /// A well-mixed hash of the node's key.
-    fn hash(self) -> Hash32;
+    fn hash(&self) -> Hash32;
 
     /// The region that [`PolicyNode::set_region`] stored last. It is [`Region::None`] at first.
-    fn region(self) -> Region;
+    fn region(&self) -> Region;
 
-    fn set_region(self, region: Region);
+    fn set_region(&self, region: Region);
 }
 
 /// The list of the policy that holds a node.

@@ -21,7 +21,7 @@ impl HashOf for RawPool {
 
 /// The eviction policy's view.
 impl PolicyStore for RawPool {
-    type Node<'a> = &'a Meta;
+    type Node = Meta;
 
     #[inline]
     fn node(&self, id: NodeId) -> &Meta {
@@ -29,26 +29,26 @@ impl PolicyStore for RawPool {
     }
 }
 
-impl<'a> PolicyNode<'a> for &'a Meta {
+impl PolicyNode for Meta {
     #[inline]
-    fn links(self) -> &'a Links {
+    fn links(&self) -> &Links {
         &self.queue
     }
 
     #[inline]
-    fn weight(self) -> u32 {
+    fn weight(&self) -> u32 {
         Meta::weight(self)
     }
 
     #[inline]
-    fn hash(self) -> Hash32 {
+    fn hash(&self) -> Hash32 {
         Meta::hash(self)
     }
 
     /// A node keeps two bits for its region. A node of weight 0 is in the weightless region if it
     /// is in any. Its bits then hold the number of another region in place of the weightless one.
     #[inline]
-    fn region(self) -> Region {
+    fn region(&self) -> Region {
         match Meta::region(self) {
             0 => Region::None,
             _ if Meta::weight(self) == 0 => Region::Weightless,
@@ -57,7 +57,7 @@ impl<'a> PolicyNode<'a> for &'a Meta {
     }
 
     #[inline]
-    fn set_region(self, region: Region) {
+    fn set_region(&self, region: Region) {
         let bits = if region == Region::Weightless { Region::Window } else { region };
         Meta::set_region(self, bits as u8);
     }

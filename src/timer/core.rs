@@ -75,7 +75,6 @@ const MAX_WINDOW_LEVEL: usize = 4;
 const MAX_KEPT: usize = 128;
 
 /// See the [module](self). Instants are nanoseconds from any origin.
-#[derive(Debug)]
 pub struct Core<T> {
     slab: Slab<T>,
     wheel: Wheel<LANES>,

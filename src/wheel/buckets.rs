@@ -20,11 +20,20 @@
 //! two. A ring whose head is not there is empty.
 
 use super::geometry::{Geometry, MAX_BUCKETS, Ring};
-use super::store::TimerStore;
+use crate::clock::Timestamp;
 use crate::links::{Links, Named, NodeId};
-use crate::macros::ensure;
 
-#[derive(Debug)]
+/// Supplies the links and the deadline of an id to a wheel.
+pub trait TimerStore {
+    /// The links of `id` that belong to the wheel.
+    fn links(&self, id: NodeId) -> &Links;
+
+    /// The present deadline of `id`; `None` if `id` is never due. Instants are nanoseconds on a
+    /// circle, and no value of `u64` is reserved. A store that represents "never" as `u64::MAX`
+    /// must return `None` for it.
+    fn deadline(&self, id: NodeId) -> Option<Timestamp>;
+}
+
 pub struct Buckets<const LANES: usize> {
     /// For each lane the rings of each level. The backlogs, one for each level, come after the
     /// levels of the first lane; nothing is at that place of the other lanes.
@@ -140,9 +149,7 @@ impl<const LANES: usize> Buckets<LANES> {
     /// Removes the id that owns `links` from its ring, whichever that is.
     #[inline(always)]
     pub fn unlink(&mut self, store: &impl TimerStore, links: &Links) {
-        let (prev, next) = (links.prev(), links.next());
-        self.join(store, prev, next);
-        links.clear();
+        let [prev, next] = links.unlink(|id| self.links(store, id));
         if prev == next {
             self.unmark(Ring::of_head(next));
         }
@@ -150,19 +157,9 @@ impl<const LANES: usize> Buckets<LANES> {
 
     /// Puts the unlinked id `new` in the place of the linked id that owns `links`.
     #[inline]
-    pub fn replace(
-        &mut self,
-        store: &impl TimerStore,
-        links: &Links,
-        Named { id: new, node: to }: Named<&Links>,
-    ) {
-        debug_assert!(!is_linked(to), "{new} is in a ring already");
-        let (prev, next) = (links.prev(), links.next());
-        links.clear();
-        to.set_prev(prev);
-        to.set_next(next);
-        self.links(store, prev).set_next(new);
-        self.links(store, next).set_prev(new);
+    pub fn replace(&mut self, store: &impl TimerStore, links: &Links, new: Named<&Links>) {
+        debug_assert!(!is_linked(new.node), "{} is in a ring already", new.id);
+        links.replace(|id| self.links(store, id), new);
     }
 
     /// Appends all ids of a bucket to the backlog of its level. The bucket must not be empty.
@@ -181,17 +178,7 @@ impl<const LANES: usize> Buckets<LANES> {
         }
     }
 
-    /// Empties a bucket, whose ids have been looked at. The caller clears their links.
-    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
-    pub fn empty_bucket(&mut self, bucket: Ring) {
-        for ring in self.lanes(bucket) {
-            if self.is_marked(ring) {
-                self.empty(ring);
-            }
-        }
-    }
-
-    fn empty(&mut self, ring: Ring) {
+    pub fn empty(&mut self, ring: Ring) {
         let head = self.head(ring);
         head.set_prev(ring.head());
         head.set_next(ring.head());
@@ -207,46 +194,12 @@ impl<const LANES: usize> Buckets<LANES> {
         }
     }
 
-    /// Counts the ids of one ring, checks its links in both directions, and calls `each` with every
-    /// id.
-    ///
-    /// # Errors
-    ///
-    /// Describes the first link or bit that is wrong.
-    #[cfg(any(feature = "internals", cortado_loom))]
-    pub fn validate(
-        &self,
-        store: &impl TimerStore,
-        ring: Ring,
-        limit: usize,
-        mut each: impl FnMut(NodeId) -> Result<(), String>,
-    ) -> Result<usize, String> {
-        let Some(head) = self.head_of(ring) else {
-            let is_marked = self.is_marked(ring);
-            return if is_marked { Err(format!("{ring:?} has no head")) } else { Ok(0) };
-        };
-        let (mut prev, mut id, mut count) = (ring.head(), head.next(), 0);
-        while id != ring.head() {
-            ensure!(id.may_name_node(), "{prev:#x} of {ring:?} is followed by {id:#x}");
-            ensure!(count < limit, "{ring:?} goes on after {limit}, which is all there are");
-            let links = self.links(store, id);
-            ensure!(links.prev() == prev, "{id} of {ring:?} does not point back to {prev:#x}");
-            each(id)?;
-            (prev, id, count) = (id, links.next(), count + 1);
-        }
-        let back = self.links(store, id).prev();
-        ensure!(back == prev, "the head of {ring:?} does not point back to {prev:#x}");
-        let is_marked = self.is_marked(ring);
-        ensure!(is_marked == (count > 0), "{ring:?} holds {count}, its bit is {is_marked}");
-        Ok(count)
-    }
-
-    fn is_marked(&self, ring: Ring) -> bool {
+    pub fn is_marked(&self, ring: Ring) -> bool {
         self.levels[ring.level()].occupied & ring.bit() != 0
     }
 
     /// The head of a ring, if it is allocated.
-    fn head_of(&self, ring: Ring) -> Option<&Links> {
+    pub fn head_of(&self, ring: Ring) -> Option<&Links> {
         self.levels[ring.level()].heads.get(ring.index() as usize)
     }
 
@@ -267,7 +220,7 @@ impl<const LANES: usize> Buckets<LANES> {
     }
 
     #[inline(always)]
-    fn links<'a>(&'a self, store: &'a impl TimerStore, id: NodeId) -> &'a Links {
+    pub fn links<'a>(&'a self, store: &'a impl TimerStore, id: NodeId) -> &'a Links {
         match id.raw().checked_sub(NodeId::FIRST_RESERVED.raw()) {
             Some(number) => self.head(Ring(number)),
             None => store.links(id),

@@ -90,8 +90,16 @@
 
 mod buckets;
 mod geometry;
-mod inspect;
-mod store;
+
+#[cfg(any(feature = "internals", cortado_loom))]
+#[path = "../whitebox/recount_wheel.rs"]
+mod recount;
+// What only timers ask of a wheel.
+#[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
+#[path = "../timer/rings.rs"]
+mod rings;
+#[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
+#[path = "../timer/window.rs"]
 mod window;
 
 use crate::clock::{Nanos, Timestamp};
@@ -101,8 +109,8 @@ use buckets::{Buckets, is_linked};
 use geometry::{is_later, time_left};
 use std::sync::Arc;
 
+pub use buckets::TimerStore;
 pub use geometry::{Geometry, Level, Ring};
-pub use store::TimerStore;
 
 /// The result of [`Wheel::poll`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,7 +128,6 @@ pub enum Poll {
 /// is for [`advance_in_order`](Self::advance_in_order), which follows them all at once.
 ///
 /// All methods that take a store must be given the same store.
-#[derive(Debug)]
 pub struct Wheel<const LANES: usize = 1> {
     geometry: Arc<Geometry>,
     buckets: Buckets<LANES>,
@@ -144,21 +151,9 @@ impl<const LANES: usize> Wheel<LANES> {
         Self { geometry, buckets, clock: now, len: 0, looks: 0 }
     }
 
-    /// The levels.
-    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
-    pub fn geometry(&self) -> &Geometry {
-        &self.geometry
-    }
-
     /// The instant to which the wheel was last advanced.
     pub fn clock(&self) -> Timestamp {
         self.clock
-    }
-
-    /// The number of ids in the wheel.
-    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
-    pub fn len(&self) -> usize {
-        self.len
     }
 
     /// Whether [`poll`](Self::poll) has an id to look at.
@@ -379,20 +374,6 @@ impl<const LANES: usize> Wheel<LANES> {
             }
         }
         least
-    }
-
-    /// The instant at which the next occupied bucket above the finest level is due; `None` if there
-    /// is none. [`advance`](Self::advance) to an earlier instant only appends buckets of the finest
-    /// level to their backlog, in their order.
-    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
-    pub fn next_cascade(&self) -> Option<Timestamp> {
-        self.delay_from(1).map(|delay| self.clock.wrapping_add(delay))
-    }
-
-    /// Whether an id is in a bucket of the finest level.
-    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
-    pub fn has_finest(&self) -> bool {
-        self.buckets.occupied(0) != 0
     }
 
     /// The instant at which [`next_delay`](Self::next_delay) ends.

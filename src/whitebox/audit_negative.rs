@@ -309,7 +309,7 @@ fn the_audit_notices_each_damage() {
 #[test]
 fn the_audit_notices_a_missing_count_in_a_scheduled_cache() {
     let subject = Subject::with_scheduler(true);
-    while subject.core().notices.is_job_out() {
+    while subject.core().notices.handoff.is_out() {
         std::thread::yield_now();
     }
     assert_eq!(subject.cache.engine().recount(), Ok(()));

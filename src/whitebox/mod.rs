@@ -1,7 +1,8 @@
 //! Tests of whole caches that look inside: at thresholds, at columns, at an audit that must fail,
 //! at a pass that is held up, at nodes that guards hold back, at entries that computations use, at
 //! reloads that come to nothing, at the marks of bulk loads, at what outlives a cache. They stand
-//! above everything else and may reach through every room.
+//! above everything else and may reach through every room. Audits and recounts lie beside them;
+//! each is a module of what it recounts.
 
 mod audit_negative;
 mod bulk_marks;

@@ -7,7 +7,7 @@ use cortado::internals::epoch::pin;
 use cortado::internals::hash::Hash32;
 use cortado::internals::index::{HashOf, Index};
 use cortado::internals::links::{Links, NodeId};
-use cortado::internals::list::{LinkStore, List};
+use cortado::internals::list::{End, LinkStore, List};
 use cortado::internals::policy::{Policy, PolicyNode, PolicyStore, Region};
 use cortado::internals::wheel::Geometry;
 use std::cell::Cell;
@@ -41,7 +41,7 @@ impl Chain {
 fn list() -> (List, Chain) {
     let (mut list, store) = (List::default(), Chain(std::array::from_fn(|_| Links::default())));
     for id in (1..=4).map(NodeId::from_raw) {
-        list.link_back(&store, id, store.links(id));
+        list.link(&store, End::Back, id, store.links(id));
     }
     list.validate(&store).unwrap();
     (list, store)
@@ -60,11 +60,11 @@ fn a_list_notices_links_that_do_not_fit() {
     // Cut off.
     store.set_prev(1, 0);
     store.set_next(2, 0);
-    notices(list.validate(&store), "the tail is 4");
+    notices(list.validate(&store), "the last id is 4");
     // One is passed over.
     store.set_next(2, 4);
     store.set_prev(4, 2);
-    notices(list.validate(&store), "the list counts 4, its links 3");
+    assert_eq!(list.validate(&store), Ok(3), "who counts the ids must notice");
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn a_list_notices_one_too_many() {
     list.unlink(&store, &store.0[4]);
     // It is still linked from the last of the three.
     store.set_next(3, 4);
-    notices(list.validate(&store), "4 follows 3, but the list counts 3");
+    notices(list.validate(&store), "4 follows 3 but points back to 0");
 }
 
 /// A wheel with timers that share a bucket, and one in another.

@@ -1,7 +1,7 @@
 //! The intrusive list against `VecDeque`.
 
 use cortado::internals::links::{Links, NodeId};
-use cortado::internals::list::{LinkStore, List};
+use cortado::internals::list::{End, LinkStore, List};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::Config;
@@ -32,22 +32,22 @@ fn step(store: &Store, lists: &mut [(List, VecDeque<NodeId>); 2], op: u8, which:
     let (list, model) = &mut lists[home.unwrap_or(usize::from(which))];
     match (op, home.is_some()) {
         (0, false) => {
-            list.link_front(store, id, store.links(id));
+            list.link(store, End::Front, id, store.links(id));
             model.push_front(id);
         }
         (_, false) => {
-            list.link_back(store, id, store.links(id));
+            list.link(store, End::Back, id, store.links(id));
             model.push_back(id);
         }
         (0, true) => {
             list.unlink(store, store.links(id));
-            list.link_front(store, id, store.links(id));
+            list.link(store, End::Front, id, store.links(id));
             model.retain(|&other| other != id);
             model.push_front(id);
         }
         (1, true) => {
             list.unlink(store, store.links(id));
-            list.link_back(store, id, store.links(id));
+            list.link(store, End::Back, id, store.links(id));
             model.retain(|&other| other != id);
             model.push_back(id);
         }
@@ -76,13 +76,13 @@ proptest! {
         for (op, which, id) in ops {
             step(&store, &mut lists, op, which, NodeId::from_raw(id));
             for (list, model) in &lists {
-                list.validate(&store).unwrap();
-                let ids: Vec<NodeId> = list.iter(&store).collect();
-                let mut back: Vec<NodeId> = list.iter_back(&store).collect();
+                let len = list.validate(&store).unwrap();
+                let ids: Vec<NodeId> = list.iter(&store, End::Front).collect();
+                let mut back: Vec<NodeId> = list.iter(&store, End::Back).collect();
                 back.reverse();
                 prop_assert_eq!(&ids, &Vec::from(model.clone()));
                 prop_assert_eq!(&back, &ids);
-                prop_assert_eq!((list.len(), list.back()), (model.len(), model.back().copied()));
+                prop_assert_eq!((len, list.back()), (model.len(), model.back().copied()));
             }
             for id in ids().filter(|id| !lists.iter().any(|(_, model)| model.contains(id))) {
                 prop_assert_eq!((store.links(id).prev(), store.links(id).next()), (NodeId::NONE, NodeId::NONE));
@@ -96,7 +96,7 @@ fn validate_sees_each_kind_of_damage() {
     let filled = || {
         let (store, mut list) = (store(), List::default());
         for id in ids().take(4) {
-            list.link_back(&store, id, store.links(id));
+            list.link(&store, End::Back, id, store.links(id));
         }
         list.validate(&store).unwrap();
         (store, list)

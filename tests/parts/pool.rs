@@ -257,19 +257,19 @@ fn nodes_are_seen_as_they_are() {
     let node = pool.draft(Hash32::from_raw(77).with(1)).fill(1);
     node.meta().init(at(9), at(1), 5, Generation::FIRST.mark());
     let (raw, id) = (pool.raw(), node.id());
-    assert_eq!(
-        (PolicyStore::hash(&**raw, id).raw(), raw.weight(id), raw.region(id)),
-        (77, 5, Region::None)
-    );
-    for region in [Region::Window, Region::Probation, Region::Protected, Region::None] {
-        PolicyNode::set_region(raw.node(id), region);
-        assert_eq!(raw.region(id), region);
+    let region = |id| PolicyNode::region(raw.node(id));
+    let seen = raw.node(id);
+    assert_eq!((PolicyNode::hash(seen).raw(), PolicyNode::weight(seen)), (77, 5));
+    assert_eq!(region(id), Region::None);
+    for wanted in [Region::Window, Region::Probation, Region::Protected, Region::None] {
+        PolicyNode::set_region(raw.node(id), wanted);
+        assert_eq!(region(id), wanted);
     }
     let light = pool.draft(Hash32::from_raw(78).with(2)).fill(2);
     light.meta().init(at(9), at(1), 0, Generation::FIRST.mark());
-    for region in [Region::Weightless, Region::None] {
-        PolicyNode::set_region(raw.node(light.id()), region);
-        assert_eq!(raw.region(light.id()), region);
+    for wanted in [Region::Weightless, Region::None] {
+        PolicyNode::set_region(raw.node(light.id()), wanted);
+        assert_eq!(region(light.id()), wanted);
     }
     let now = at(3 * FARTHEST.raw());
     let show = |deadline| Timers { pool: raw, now }.show(deadline);

@@ -3,6 +3,7 @@
 
 use crate::store::Store;
 use cortado::internals::links::NodeId;
+use cortado::internals::list::End;
 use cortado::internals::policy::{Policy, PolicyNode, PolicyStore, Region};
 
 /// What is done to a node.
@@ -25,7 +26,7 @@ fn sound() -> (Store, Policy) {
 }
 
 fn in_region(store: &Store, policy: &Policy, region: Region) -> Vec<NodeId> {
-    policy.coldest(store).filter(|&id| store.region(id) == region).collect()
+    policy.ranked(store, End::Back).filter(|&id| store.region(id) == region).collect()
 }
 
 const REGIONS: [Region; 4] =

@@ -3,6 +3,7 @@
 
 use crate::store::{Random, Sim, Store, hash};
 use cortado::internals::links::NodeId;
+use cortado::internals::list::End;
 use cortado::internals::policy::{MOVES, Policy, PolicyStore, Region};
 
 const CAPACITY: u64 = 50;
@@ -44,7 +45,8 @@ impl Duels {
         let id = store.alloc(key, 1);
         policy.add(store, id.with(store.node(id)));
         let [candidate, resident] = policy.next_contenders();
-        let in_window = policy.coldest(store).filter(|&id| store.region(id) == Region::Window);
+        let in_window =
+            policy.ranked(store, End::Back).filter(|&id| store.region(id) == Region::Window);
         let is_duel = in_window.count() as u64 > policy.window_target();
         let heat = |id| policy.frequency(store.hash(id));
         let [c, r] = [candidate, resident].map(|id| id.map(heat));
@@ -184,7 +186,7 @@ fn what_just_fits_a_region_goes_to_its_front() {
 }
 
 fn count(store: &Store, policy: &Policy, region: Region) -> usize {
-    policy.coldest(store).filter(|&id| store.region(id) == region).count()
+    policy.ranked(store, End::Back).filter(|&id| store.region(id) == region).count()
 }
 
 /// The protected region is filled to its target, four fifths of what the window leaves, and not
@@ -285,7 +287,7 @@ fn with_room_for_all_the_window_keeps_to_its_target() {
     for key in 0..30 {
         let id = store.alloc(key, 3);
         policy.add(&store, id.with(store.node(id)));
-        let window: u32 = (policy.coldest(&store))
+        let window: u32 = (policy.ranked(&store, End::Back))
             .filter(|&id| store.region(id) == Region::Window)
             .map(|id| store.weight(id))
             .sum();
@@ -300,7 +302,7 @@ fn with_room_for_all_the_window_keeps_to_its_target() {
 fn the_window_gives_up_what_needs_no_duel() {
     let (mut store, mut policy) = (Store::new(), Policy::with_fixed_window(100, 1, 0.1));
     let in_window = |store: &Store, policy: &Policy| {
-        policy.coldest(store).filter(|&id| store.region(id) == Region::Window).count()
+        policy.ranked(store, End::Back).filter(|&id| store.region(id) == Region::Window).count()
     };
     for key in 0..100 {
         let id = store.alloc(key, 1);

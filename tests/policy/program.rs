@@ -2,6 +2,7 @@
 
 use super::store::Store;
 use cortado::internals::links::NodeId;
+use cortado::internals::list::End;
 use cortado::internals::policy::{Policy, PolicyStore, Region};
 use std::collections::BTreeMap;
 
@@ -250,8 +251,8 @@ impl Program {
             assert_ne!(is_held, self.is_aside(id), "{id} is on no list, or on one and aside");
         }
         let all: Vec<NodeId> = self.alive.keys().copied().collect();
-        let mut coldest: Vec<NodeId> = self.policy.coldest(&self.store).collect();
-        let mut hottest: Vec<NodeId> = self.policy.hottest(&self.store).collect();
+        let mut coldest: Vec<NodeId> = self.policy.ranked(&self.store, End::Back).collect();
+        let mut hottest: Vec<NodeId> = self.policy.ranked(&self.store, End::Front).collect();
         coldest.sort_unstable();
         hottest.sort_unstable();
         assert_eq!((&coldest, &hottest), (&all, &all), "each once in either order");

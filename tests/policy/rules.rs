@@ -2,6 +2,7 @@
 
 use crate::store::{Random, Sim, Store};
 use cortado::internals::links::NodeId;
+use cortado::internals::list::End;
 use cortado::internals::policy::{Policy, PolicyStore, Region};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -79,7 +80,7 @@ fn regions_come_back_to_their_targets() {
     sim.policy.set_max_weight(4_000);
     sim.run((10_000..14_000).chain(10_000..14_000));
     let weigh = |region| {
-        let ids: Vec<NodeId> = sim.policy.coldest(&sim.store).collect();
+        let ids: Vec<NodeId> = sim.policy.ranked(&sim.store, End::Back).collect();
         ids.into_iter().filter(|&id| sim.store.region(id) == region).count() as u64
     };
     assert!(weigh(Region::Window) <= sim.policy.window_target());
@@ -276,8 +277,8 @@ fn orders_begin_with_the_hottest_and_the_coldest() {
     assert_eq!((store.region(ids[0]), store.region(ids[59])), (Region::Probation, Region::Window));
     policy.record_hit(&store, ids[3]);
     policy.record_hit(&store, ids[59]);
-    let hottest: Vec<NodeId> = policy.hottest(&store).collect();
-    let coldest: Vec<NodeId> = policy.coldest(&store).collect();
+    let hottest: Vec<NodeId> = policy.ranked(&store, End::Front).collect();
+    let coldest: Vec<NodeId> = policy.ranked(&store, End::Back).collect();
     assert_eq!(hottest[0], ids[3], "protected");
     assert_eq!(hottest[1], ids[59], "the more frequent of the rest");
     assert_eq!(coldest[0], ids[0]);
@@ -292,8 +293,8 @@ fn one_order_is_the_other_reversed() {
     let (mut store, mut policy) = (Store::new(), Policy::with_fixed_window(100, 1, 0.2));
     let ids: Vec<NodeId> = (0..60).map(|key| add(&mut store, &mut policy, key, 1)).collect();
     policy.record_hit(&store, ids[3]);
-    let hottest: Vec<NodeId> = policy.hottest(&store).collect();
-    let mut coldest: Vec<NodeId> = policy.coldest(&store).collect();
+    let hottest: Vec<NodeId> = policy.ranked(&store, End::Front).collect();
+    let mut coldest: Vec<NodeId> = policy.ranked(&store, End::Back).collect();
     assert_eq!(coldest[0], ids[0], "in probation");
     coldest.reverse();
     assert_eq!(hottest, coldest);
@@ -304,7 +305,8 @@ fn one_order_is_the_other_reversed() {
 fn a_reload_takes_the_old_ones_place_and_does_not_count() {
     let (mut store, mut policy) = (Store::new(), Policy::new(1_000, 1));
     let ids: Vec<NodeId> = (0..500).map(|key| add(&mut store, &mut policy, key, 1)).collect();
-    let order = |policy: &Policy, store: &Store| policy.coldest(store).collect::<Vec<_>>();
+    let order =
+        |policy: &Policy, store: &Store| policy.ranked(store, End::Back).collect::<Vec<_>>();
     let mut reload = |old: NodeId, key: u64, weight: u32| {
         let (before, others) = (policy.frequency(store.hash(old)), policy.weight());
         let others = others - u64::from(store.weight(old));
@@ -351,8 +353,8 @@ fn without_duels_the_orders_are_those_of_the_queues() {
     }
     let first = add(&mut store, &mut policy, 7, 1);
     (100..150).for_each(|key| _ = add(&mut store, &mut policy, key, 1));
-    assert_eq!(policy.coldest(&store).next(), Some(first));
-    assert_eq!(policy.hottest(&store).last(), Some(first));
+    assert_eq!(policy.ranked(&store, End::Back).next(), Some(first));
+    assert_eq!(policy.ranked(&store, End::Front).last(), Some(first));
     policy.set_max_weight(50);
     assert_eq!(policy.take_victim(&store).map(|it| it.id), Some(first));
 }

@@ -64,6 +64,18 @@ impl Store {
         self.nodes[id.index()].weight.set(weight);
     }
 
+    pub fn weight(&self, id: NodeId) -> u32 {
+        self.node(id).weight()
+    }
+
+    pub fn hash(&self, id: NodeId) -> Hash32 {
+        self.node(id).hash()
+    }
+
+    pub fn region(&self, id: NodeId) -> Region {
+        self.node(id).region()
+    }
+
     /// Nodes asked for since the last time this was asked.
     pub fn take_visits(&self) -> usize {
         self.visits.replace(0)
@@ -71,7 +83,7 @@ impl Store {
 }
 
 impl PolicyStore for Store {
-    type Node<'a> = &'a Node;
+    type Node = Node;
 
     fn node(&self, id: NodeId) -> &Node {
         self.visits.set(self.visits.get() + 1);
@@ -79,24 +91,24 @@ impl PolicyStore for Store {
     }
 }
 
-impl<'a> PolicyNode<'a> for &'a Node {
-    fn links(self) -> &'a Links {
+impl PolicyNode for Node {
+    fn links(&self) -> &Links {
         &self.links
     }
 
-    fn weight(self) -> u32 {
+    fn weight(&self) -> u32 {
         self.weight.get()
     }
 
-    fn hash(self) -> Hash32 {
+    fn hash(&self) -> Hash32 {
         self.hash
     }
 
-    fn region(self) -> Region {
+    fn region(&self) -> Region {
         self.region.get()
     }
 
-    fn set_region(self, region: Region) {
+    fn set_region(&self, region: Region) {
         self.region.set(region);
     }
 }

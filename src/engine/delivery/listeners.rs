@@ -6,7 +6,6 @@ use crate::entry::{Facts, Removed};
 use crate::node::remaining;
 use crate::pool::{Pool, RawHandle};
 use crate::removal::RemovalCause;
-use std::sync::Arc;
 
 /// Is called with each removal.
 pub type Listener<K, V> = Box<dyn Fn(Removed<K, V>) + Send + Sync>;
@@ -15,13 +14,6 @@ pub type Listener<K, V> = Box<dyn Fn(Removed<K, V>) + Send + Sync>;
 pub struct Listeners<K, V> {
     pub pool: Pool<K, V>,
     pub all: Vec<Listener<K, V>>,
-}
-
-impl<K: Send + Sync + 'static, V: Send + Sync + 'static> Listeners<K, V> {
-    /// One listener of all.
-    pub fn together(self) -> Arc<dyn Deliver> {
-        Arc::new(self)
-    }
 }
 
 impl<K, V> Deliver for Listeners<K, V> {

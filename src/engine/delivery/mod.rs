@@ -3,13 +3,12 @@
 //! `docs/notifications.md` says which thread delivers when. All of it runs user code, so no lock
 //! and no guard is held.
 
-mod announce;
-mod budget;
+mod deliver;
 mod listeners;
 mod notices;
 mod receiving;
 
-pub use budget::{Delivered, DeliveryBudget};
+pub use deliver::{Delivered, DeliveryBudget};
 pub use listeners::{Listener, Listeners, removed};
 pub use notices::{Client, Deliver, Notice, Notices};
 pub use receiving::Receiving;

@@ -4,15 +4,13 @@ use super::receiving::Receiving;
 use crate::clock::Timestamp;
 use crate::config::{Config, Executor, Notifications, Overflow};
 use crate::engine::base::Base;
-use crate::executor::{Handoff, Job, Running, Ticket, Work};
+use crate::executor::{Handoff, Job, Running, Ticket};
 use crate::links::NodeId;
 use crate::outbox::Outbox;
 use crate::primitives::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::primitives::queue::SegQueue;
 use crate::primitives::{plain, seeded};
 use crate::removal::RemovalCause;
-use crate::stats::Stats;
-use crate::waiters::Waiters;
 use std::sync::{OnceLock, Weak};
 
 /// No pass takes out as many entries: those that it has units for, and one for each recorded write.
@@ -41,34 +39,34 @@ pub trait Client: Send + Sync {
 
 /// See the [module](self).
 pub struct Notices {
-    pub(super) outbox: Outbox<Notice>,
+    pub outbox: Outbox<Notice>,
     /// The listeners, which end with the cache: the scheduler, which may have the last count on
     /// this, must not drop what they hold.
     listener: Option<Weak<dyn Deliver>>,
     /// The receiver of the notices, in place of listeners.
     pub(super) receiving: Option<Box<Receiving>>,
     /// Nodes without a count. The thread that delivers next drops their keys and values.
-    pub(super) to_drop: SegQueue<Vec<NodeId>>,
+    pub to_drop: SegQueue<Vec<NodeId>>,
     /// Whether reloads wait to be handed to the executor. Relaxed: whoever stores it holds the
     /// lock of their list, and whoever reads it looks there.
     notes_reloads: AtomicBool,
     /// How many nodes wait to be dropped. (In 32 bits, which have room beside the flags.)
-    nodes_to_drop: AtomicU32,
+    pub(super) nodes_to_drop: AtomicU32,
     /// The cache itself, for deliveries on its behalf.
-    client: OnceLock<Weak<dyn Client>>,
+    pub client: OnceLock<Weak<dyn Client>>,
     /// Keeps at most one job of the cache with the executor.
-    handoff: Handoff,
-    executor: Executor,
+    pub handoff: Handoff,
+    pub executor: Executor,
     /// If the executor is the user's: what calls it for the scheduler. Callers, too, leave
     /// deliveries to the executor then.
     caller_of_own: Option<Box<Executor>>,
     /// How many notices may wait before writers do, or before others are discarded.
     limit: Notifications,
-    discarded: AtomicU64,
+    pub discarded: AtomicU64,
     /// How many notices wait for each listener that awaits. They have left the outbox.
     backlogs: Box<[plain::Arc<AtomicUsize>]>,
     /// Values that the listener put back after the end, which were not announced.
-    pub(super) refused_after_close: AtomicU64,
+    pub refused_after_close: AtomicU64,
     closed: AtomicBool,
 }
 
@@ -92,11 +90,6 @@ impl Notices {
             refused_after_close: AtomicU64::new(0),
             closed: AtomicBool::new(false),
         }
-    }
-
-    /// Sets the cache on whose behalf others deliver.
-    pub fn set_client(&self, client: Weak<dyn Client>) {
-        let _ = self.client.set(client);
     }
 
     /// The receiver's side, in a cache that has one in place of listeners.
@@ -131,13 +124,6 @@ impl Notices {
         // Before the push, so that the number never falls below zero.
         self.nodes_to_drop.fetch_add(ids.len() as u32, Ordering::Relaxed);
         self.to_drop.push(ids);
-    }
-
-    /// Takes out the nodes that have waited for longest to be dropped.
-    pub(super) fn next_to_drop(&self) -> Option<Vec<NodeId>> {
-        let batch = self.to_drop.pop()?;
-        self.nodes_to_drop.fetch_sub(batch.len() as u32, Ordering::Relaxed);
-        Some(batch)
     }
 
     /// How many nodes wait to be dropped, roughly.
@@ -195,38 +181,6 @@ impl Notices {
         self.outbox.len() + backlogs.max().unwrap_or(0)
     }
 
-    /// How many notices wait here.
-    pub fn waiting(&self) -> usize {
-        self.outbox.len()
-    }
-
-    /// Whether a thread is delivering. The answer may be outdated when this returns.
-    pub fn is_delivering(&self) -> bool {
-        self.outbox.is_delivering()
-    }
-
-    /// Whether no notice waits, and none is being delivered.
-    pub fn is_idle(&self) -> bool {
-        self.outbox.is_idle()
-    }
-
-    /// Those who wait for the progress of deliveries.
-    pub fn waiters(&self) -> &Waiters {
-        self.outbox.waiters()
-    }
-
-    /// Whether a job of the cache is with the executor.
-    #[cfg(any(feature = "internals", cortado_loom))]
-    pub fn is_job_out(&self) -> bool {
-        self.handoff.is_out()
-    }
-
-    /// Whether nodes wait to be dropped.
-    #[cfg(any(feature = "internals", cortado_loom))]
-    pub fn has_drops(&self) -> bool {
-        !self.to_drop.is_empty()
-    }
-
     /// Has the job that is running look once more, if another thread is not delivering.
     pub fn ask_for_more(&self) {
         if self.has_deliveries() && !self.outbox.is_delivering() {
@@ -258,16 +212,6 @@ impl Notices {
                 None => self.executor.execute(job),
             }
         }
-    }
-
-    /// Hands a reload to the executor. No lock may be held.
-    pub fn execute_reload(&self, job: Job) {
-        self.executor.execute_reload(job);
-    }
-
-    /// Has the executor run a future, or drop it.
-    pub fn spawn(&self, work: Work) {
-        self.executor.spawn(work);
     }
 
     /// Submits the job that follows one that has run, so that jobs of other caches come first. (A
@@ -308,12 +252,6 @@ impl Notices {
 
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
-    }
-
-    pub fn add_to(&self, stats: &mut Stats) {
-        stats.pending_notifications = self.pending() as u64;
-        stats.discarded_notifications = self.discarded.load(Ordering::Relaxed);
-        stats.refused_after_close = self.refused_after_close.load(Ordering::Relaxed);
     }
 
     /// Whether a further notice has to be discarded: too many wait, or nobody will receive it.

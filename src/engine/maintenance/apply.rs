@@ -38,22 +38,15 @@ impl Pass<'_> {
             events.clear();
         }
         // Spilled writes come on top of the stripes only if a caller asked for all recorded writes.
-        let portion = self.upkeep.writes.portion();
-        let spilled = if self.budget.is_asked_for() {
-            0
-        } else {
-            portion.min(self.upkeep.writes.spill.count())
-        };
-        let capacity = self.upkeep.writes.capacity();
-        let limit = if self.budget.is_asked_for() { capacity } else { capacity.min(MAX_DRAINED) };
-        let limits = DrainLimits {
-            stripes: limit.saturating_sub(spilled),
-            spill: portion.max(LEAST_SPILLED),
-        };
-        let drained =
-            self.upkeep.writes.drain(&mut events, limits, self.budget.patience, |batch| {
-                self.for_each_prefetched(batch, Self::prefetch_write, Self::apply);
-            });
+        let writes = &self.upkeep.writes;
+        let (portion, mut stripes) = (writes.portion(), writes.capacity());
+        if !self.budget.is_asked_for() {
+            stripes = stripes.min(MAX_DRAINED).saturating_sub(portion.min(writes.spill.count()));
+        }
+        let limits = DrainLimits { stripes, spill: portion.max(LEAST_SPILLED) };
+        let drained = writes.drain(&mut events, limits, self.budget.patience, |batch| {
+            self.for_each_prefetched(batch, Self::prefetch_write, Self::apply);
+        });
         self.state.events = events;
         drained
     }
@@ -208,18 +201,14 @@ impl Pass<'_> {
     /// Puts a node that a reload has made into the policy's list, in the place of the node that it
     /// replaced. A reload is no use of the entry, so it does not count as a hit.
     #[cold]
-    fn replace_reloaded(
-        &mut self,
-        Named { id: new, node: meta }: Named<&Meta>,
-        Named { id: old, node: before }: Named<&Meta>,
-    ) {
+    fn replace_reloaded(&mut self, new: Named<&Meta>, old: Named<&Meta>) {
         let Some(policy) = &mut self.state.policy else { return };
         let pool = &*self.core.pool;
-        meta.set_record_period(before.record_period());
+        new.node.set_record_period(old.node.record_period());
         if seeded("reloads-count-as-uses") {
-            return policy.replace(pool, old, new);
+            return policy.replace(pool, old.id, new.id);
         }
-        policy.replace_reloaded(pool, old, new);
+        policy.replace_reloaded(pool, old.id, new.id);
     }
 
     /// Sweeps a node of an older generation, whose bucket the sweep may have passed just before the

@@ -1,16 +1,16 @@
 //! `Core`: the part of a cache that knows no `K` and no `V`, compiled once for all caches.
 
 use super::schedule::Schedule;
-use super::state::UpkeepSettings;
-use super::upkeep::Upkeep;
+use super::upkeep::{Upkeep, UpkeepSettings};
 use crate::clock::{NEVER, Ticker, Timestamp};
 use crate::config::Config;
 use crate::drain::DrainStatus;
 use crate::engine::base::Base;
 use crate::engine::delivery::{Deliver, Notices};
-use crate::hash::Hash32;
+use crate::list::End;
 use crate::node::Generation;
-use crate::pool::RawPool;
+use crate::pool::{RawHandle, RawPool};
+use crate::primitives::atomic::Ordering::Relaxed;
 use crate::primitives::{Arc, plain::OnceLock};
 use crate::scheduler::Alarm;
 use crate::stats::Stats;
@@ -43,8 +43,7 @@ impl Deref for Core {
     }
 }
 
-/// An upkeep, and the cache that it is of. Only [`Core::keeper`] and [`Core::keepers`] make one, so
-/// nothing else knows how many a cache has.
+/// A cache that has its upkeep.
 #[derive(Clone, Copy)]
 pub struct Keeper<'a> {
     pub core: &'a Core,
@@ -71,47 +70,42 @@ impl Core {
         };
         if cfg!(cortado_loom) {
             // loom does not see that std's lock publishes it.
-            let _ = core.keeper(Hash32::FIRST);
+            let _ = core.keeper();
         }
         core
     }
 
-    /// The upkeep of keys with this hash.
+    /// The upkeep, which this makes if need be.
     #[inline(always)]
-    pub(super) fn keeper(&self, _hash: Hash32) -> Keeper<'_> {
+    pub(super) fn keeper(&self) -> Keeper<'_> {
         let make = || Box::new(Upkeep::new(&self.upkeep_settings, self.capacity()));
         Keeper { core: self, upkeep: self.upkeep.get_or_init(make) }
     }
 
-    /// Every upkeep that the cache has by now.
+    /// The upkeep, if there is one by now.
     #[inline(always)]
-    pub(super) fn keepers(&self) -> impl Iterator<Item = Keeper<'_>> {
-        self.upkeep.get().into_iter().map(|upkeep| Keeper { core: self, upkeep })
-    }
-
-    /// Makes every upkeep that the cache can have.
-    pub(super) fn make_keepers(&self) {
-        let _ = self.keeper(Hash32::FIRST);
+    pub(super) fn keeper_if_made(&self) -> Option<Keeper<'_>> {
+        self.upkeep.get().map(|upkeep| Keeper { core: self, upkeep })
     }
 
     /// The maintenance lock: no pass runs until it is dropped.
     pub fn lock_maintenance(&self) -> impl Sized {
-        self.keepers().map(|it| it.upkeep.lock()).collect::<Vec<_>>()
+        self.upkeep.get().map(|upkeep| upkeep.lock())
     }
 
-    /// The number of entries, as of the last passes.
+    /// The number of entries, as of the last pass.
     pub fn entries(&self) -> u64 {
-        self.keepers().map(|it| it.upkeep.published.entries()).sum()
+        self.upkeep.get().map_or(0, |upkeep| upkeep.published.entries())
     }
 
-    /// The weight of all entries, as of the last passes.
+    /// The weight of all entries, as of the last pass.
     pub fn weight(&self) -> u64 {
-        self.keepers().map(|it| it.upkeep.published.weight()).sum()
+        self.upkeep.get().map_or(0, |upkeep| upkeep.published.weight())
     }
 
     /// When a pass has something to expire; `None` if nothing is to expire.
     pub(super) fn next_due(&self) -> Option<Timestamp> {
-        let due = self.keepers().map(|it| it.upkeep.published.next_due()).min();
+        let due = self.upkeep.get().map(|upkeep| upkeep.published.next_due());
         due.filter(|&due| due != NEVER)
     }
 
@@ -122,22 +116,22 @@ impl Core {
 
     /// Dead nodes that the cache still has its count on.
     pub fn unreclaimed(&self) -> usize {
-        self.keepers().map(|it| it.upkeep.published.unreclaimed()).sum()
+        self.upkeep.get().map_or(0, |upkeep| upkeep.published.unreclaimed())
     }
 
     /// Writes that are spilled beside the stripes of the write buffer.
     pub fn spilled_writes(&self) -> usize {
-        self.keepers().map(|it| it.upkeep.writes.spill.count()).sum()
+        self.upkeep.get().map_or(0, |upkeep| upkeep.writes.spill.count())
     }
 
     /// How many spilled writes a pass takes out.
     pub fn spill_portion(&self) -> usize {
-        self.keepers().map(|it| it.upkeep.writes.portion()).sum()
+        self.upkeep.get().map_or(0, |upkeep| upkeep.writes.portion())
     }
 
     /// The generation up to which everything older is swept.
     fn swept(&self) -> Generation {
-        self.keepers().map(|it| it.upkeep.published.swept()).min().unwrap_or(Generation::FIRST)
+        self.upkeep.get().map_or(Generation::FIRST, |upkeep| upkeep.published.swept())
     }
 
     /// How many generations have begun since the last one up to which everything was swept.
@@ -149,6 +143,15 @@ impl Core {
     /// would leave more than `unswept` generations to be swept.
     pub fn next_generation(&self, unswept: u64) -> bool {
         self.hot.next_generation(self.swept(), unswept)
+    }
+
+    /// At most so many nodes: from the front, those with the best prospects first; from the back,
+    /// roughly in the order in which the policy would evict them. None without a bound.
+    pub fn ranked(&self, limit: usize, end: End) -> Vec<RawHandle> {
+        // The lock keeps the cache from giving up its own counts.
+        let Some(state) = self.upkeep.get().map(|upkeep| upkeep.lock()) else { return Vec::new() };
+        let nodes = state.policy.iter().flat_map(|policy| policy.ranked(&*self.pool, end));
+        nodes.take(limit).map(|id| RawHandle::retain(&self.pool, id)).collect()
     }
 
     /// Registers the cache with the scheduler.
@@ -167,8 +170,11 @@ impl Core {
             Some(recorder) => recorder.snapshot(entries, weight),
             None => Stats::of_size(entries, weight),
         };
-        self.notices.add_to(&mut stats);
-        stats.pending_drops = (self.notices.nodes_to_drop() + self.unreclaimed()) as u64;
+        let notices = &self.notices;
+        stats.pending_notifications = notices.pending() as u64;
+        stats.discarded_notifications = notices.discarded.load(Relaxed);
+        stats.refused_after_close = notices.refused_after_close.load(Relaxed);
+        stats.pending_drops = (notices.nodes_to_drop() + self.unreclaimed()) as u64;
         stats.loads_under_way = self.flights.len() as u64;
         stats
     }
@@ -183,6 +189,6 @@ impl Core {
     }
 
     pub fn upkeep(&self) -> &Upkeep {
-        self.keeper(Hash32::FIRST).upkeep
+        self.keeper().upkeep
     }
 }

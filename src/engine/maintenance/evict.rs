@@ -9,8 +9,7 @@
 //! common with a computed key. The latter costs an attempt per pass. (Hashes have 32 bits. If more
 //! entries have that hash than a pass may evict, a pass may meet nothing else.)
 
-use super::budget::{LEAST_EVICTIONS, Stuck, take_unit};
-use super::pass::{MAX_DRAINED, Pass};
+use super::pass::{LEAST_EVICTIONS, MAX_DRAINED, Pass, Stuck, take_unit};
 use super::unlink::Why;
 use crate::engine::flights::Kept;
 use crate::eviction::Policy;

@@ -1,7 +1,6 @@
 //! Expiration: the pass removes entries that are due.
 
-use super::budget::{UNITS_PER_LOOK, take_unit};
-use super::pass::Pass;
+use super::pass::{Pass, UNITS_PER_LOOK, take_unit};
 use super::unlink::Why;
 use crate::links::NodeId;
 use crate::node::GONE;

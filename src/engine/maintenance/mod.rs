@@ -6,24 +6,21 @@
 //! file each.
 
 mod apply;
-mod budget;
 mod core;
 mod evict;
 mod expire;
 mod pass;
-mod ranking;
 mod reclaim;
 mod record;
 mod run;
 mod schedule;
-mod state;
 mod sweep;
 mod unlink;
 mod upkeep;
 
 pub use self::core::{Core, Parts};
-pub use budget::Budget;
-pub use record::{Write, take_owed_room};
+pub use pass::Budget;
+pub use record::take_owed_room;
 pub use run::{FEW_FLUSHES, PATIENT_UNITS};
 #[cfg(all(test, feature = "internals", not(cortado_loom)))]
-pub use state::Maintenance;
+pub use upkeep::Maintenance;

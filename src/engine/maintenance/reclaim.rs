@@ -5,11 +5,10 @@
 //! If its key and value have nothing to drop, the pass frees it at once. Otherwise the thread that
 //! ran the pass drops key and value after the lock.
 
-use super::budget::By;
 use super::core::Core;
-use super::pass::Pass;
+use super::pass::{By, Pass};
 use super::run::GRACE_CHECK_DELAY;
-use super::state::Dead;
+use super::upkeep::Dead;
 use crate::epoch::{Grace, next_grace};
 use crate::links::NodeId;
 use crate::node::{Meta, state};

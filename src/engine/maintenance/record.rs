@@ -1,14 +1,12 @@
 //! What operations record for the maintenance: reads that the policy has to hear of, and writes.
 
-use super::budget::{Budget, LEAST_EVICTIONS};
 use super::core::{Core, Keeper};
-use super::run::{PassOrder, QUIET};
+use super::pass::{Budget, LEAST_EVICTIONS, PassOrder, QUIET};
 use super::upkeep::PASS_DELAY;
 use crate::buffer::read::Push;
 use crate::buffer::write::Pressure;
 use crate::clock::Timestamp;
 use crate::engine::event::{Event, Packed};
-use crate::hash::Hash32;
 use crate::links::NodeId;
 use crate::node::NO_PERIOD;
 use crate::primitives::{seeded, thread};
@@ -27,15 +25,6 @@ pub fn take_owed_room() -> u64 {
     OWED.try_with(Cell::take).unwrap_or(0)
 }
 
-/// A write that is done, for the maintenance to hear of.
-#[derive(Clone, Copy)]
-pub struct Write {
-    pub hash: Hash32,
-    pub event: Packed,
-    pub weight: u32,
-    pub now: Timestamp,
-}
-
 impl Core {
     /// Whether a pass is due at `now`, or required and not begun.
     #[inline(always)]
@@ -51,7 +40,7 @@ impl Core {
 
     /// Requires a pass after this call.
     pub fn require_pass(&self) {
-        self.make_keepers();
+        let _ = self.keeper();
         self.status.request();
     }
 
@@ -82,15 +71,15 @@ impl Core {
     pub fn record_read(&self, id: NodeId) -> bool {
         let period = self.hot.record_period();
         let meta = self.pool.meta(id);
-        period != NO_PERIOD && meta.touch(period) && self.keeper(meta.hash()).push_read(id)
+        period != NO_PERIOD && meta.touch(period) && self.keeper().push_read(id)
     }
 
     /// Records a write. To be called right after the commit, with no lock held. No user code runs
     /// between the commit and this call or inside it (the clock was read before): a panic that kept
     /// the event back would leave a node in the index of which the maintenance never hears.
     #[inline]
-    pub fn record_write(&self, write: Write) {
-        self.keeper(write.hash).push_write(write.event.get(), write.weight, write.now);
+    pub fn record_write(&self, event: Packed, weight: u32, now: Timestamp) {
+        self.keeper().push_write(event.get(), weight, now);
     }
 
     /// Records that a read has made a life shorter. A read waits for no lock, so where its stripe
@@ -98,7 +87,7 @@ impl Core {
     /// The read requires a pass, and runs it when its guard is gone.
     pub fn record_shortening(&self, id: NodeId, now: Timestamp) {
         let event = Event::Rescheduled(id).pack().get();
-        let keeper = self.keeper(self.pool.meta(id).hash());
+        let keeper = self.keeper();
         let refused = match keeper.upkeep.writes.push(event, 0) {
             Ok(Pressure::Low) => return,
             Ok(_) => false,

@@ -8,20 +8,16 @@
 //! thread runs passes too, so an idle cache is maintained as well. The notices and the dead values
 //! that passes leave are [delivered](crate::engine::delivery).
 
-use super::budget::{Budget, By, LEAST_EVICTIONS, Leftover};
 use super::core::{Core, Keeper};
+use super::pass::{Budget, By, LEAST_EVICTIONS, Leftover, PassOrder};
 use super::schedule::LONGEST_DELAY;
-use super::state::Maintenance;
-use super::upkeep::{PASS_DELAY, SLACK_SHARE};
+use super::upkeep::{Maintenance, PASS_DELAY, SLACK_SHARE};
 use crate::clock::{Nanos, Timestamp};
 use crate::epoch::{Grace, Guard};
 use crate::primitives::{MutexGuard, Patience, on_unwind, thread};
 use crate::scheduler::Scheduled;
 use std::time::Duration;
 
-/// A write that finds the last pass this long ago runs a pass at once instead of waiting for a
-/// batch.
-pub const QUIET: Nanos = Nanos::from_raw(1_000_000);
 /// Units of a pass that no caller runs beside its operation.
 pub const PATIENT_UNITS: u32 = 4096;
 /// A caller, beside its operation, and a run of the scheduler flush the epoch at most this often.
@@ -30,19 +26,13 @@ pub const FEW_FLUSHES: u32 = if cfg!(cortado_loom) { 1 } else { 3 };
 /// How long dead nodes that no scheduler takes care of wait for an extra pass. Not less: a
 /// simulated clock may move by milliseconds between two operations.
 pub const GRACE_CHECK_DELAY: Nanos = Nanos::from_raw(16_000_000);
-/// A pass to run.
-#[derive(Clone, Copy)]
-pub struct PassOrder {
-    pub now: Timestamp,
-    /// An event of the caller's for which the write buffer has no room.
-    pub refused: Option<u64>,
-    pub budget: Budget,
-}
 
 impl Core {
     /// Runs a pass beside a read or a write, unless another thread is at it.
     pub fn try_pass(&self, budget: Budget) {
-        for keeper in self.keepers().filter(|it| !it.upkeep.has_lock_waiters()) {
+        if let Some(keeper) = self.keeper_if_made()
+            && !keeper.upkeep.has_lock_waiters()
+        {
             // The clock is user code and runs before the lock.
             let _ =
                 keeper.pass_if_free(PassOrder { now: self.ticker.coarse(), refused: None, budget });
@@ -54,9 +44,8 @@ impl Core {
     pub fn make_room(&self) -> Option<u64> {
         let (before, most) = (self.weight(), self.max_capacity());
         let is_over_slack = before > most.saturating_add(most / SLACK_SHARE);
-        let is_blocked =
-            || self.keepers().all(|it| it.pass_now(self.ticker.coarse(), None).blocked);
-        if !is_over_slack || is_blocked() {
+        let keeper = self.keeper_if_made().filter(|_| is_over_slack)?;
+        if keeper.pass_now(self.ticker.coarse(), None).blocked {
             return None;
         }
         // Other writers may have added as much.
@@ -73,19 +62,17 @@ impl Core {
         let now = self.ticker.now();
         if budget.is_asked_for() && self.has_surplus() {
             // Of drafts, and of values that were refused. Only a pass gives their memory back.
-            self.make_keepers();
+            let _ = self.keeper();
         }
-        let pass = |keeper: Keeper<'_>| {
-            let guard = crate::epoch::pin();
-            let state = keeper.upkeep.lock();
-            keeper.pass_under(guard, state, PassOrder { now, refused: None, budget })
-        };
-        self.keepers().map(pass).fold(Leftover::default(), Leftover::and)
+        let Some(keeper) = self.keeper_if_made() else { return Leftover::default() };
+        let guard = crate::epoch::pin();
+        let state = keeper.upkeep.lock();
+        keeper.pass_under(guard, state, PassOrder { now, refused: None, budget })
     }
 
     /// The next grace period that nodes, or what the index has retired, wait for.
     fn grace(&self) -> Option<Grace> {
-        self.keepers().filter_map(|it| it.upkeep.published.grace()).min()
+        self.keeper_if_made()?.upkeep.published.grace()
     }
 
     /// Advances the epoch until a pass can reclaim something, by at most so many flushes. Where
@@ -100,12 +87,12 @@ impl Core {
         if self.capacity().is_none() {
             return false;
         }
-        // One that is made later has the new bound.
-        self.make_keepers();
-        let mut locked: Vec<_> = self.keepers().map(|it| (it.upkeep, it.upkeep.lock())).collect();
+        // Made first: a write that came meanwhile would make one with the old bound.
+        let upkeep = self.keeper().upkeep;
+        let mut state = upkeep.lock();
         self.set_max_capacity(max_capacity);
-        locked.iter_mut().for_each(|(upkeep, state)| upkeep.set_capacity(state, max_capacity));
-        drop(locked);
+        upkeep.set_capacity(&mut state, max_capacity);
+        drop(state);
         self.require_pass();
         self.wake_scheduler();
         true
@@ -117,7 +104,9 @@ impl Core {
         if let Some(alarm) = self.schedule.alarm.get() {
             alarm.cancel();
         }
-        self.keepers().for_each(|it| it.upkeep.lock().ended = true);
+        if let Some(keeper) = self.keeper_if_made() {
+            keeper.upkeep.lock().ended = true;
+        }
     }
 
     /// Runs one long pass, which skips buckets that other threads hold. If work is left, the

@@ -1,8 +1,7 @@
 //! The pass's share of growing the index and of sweeping it, and what the pass publishes.
 
-use super::budget::take_unit;
-use super::pass::{MAX_DRAINED, Pass};
-use super::state::Sweep;
+use super::pass::{MAX_DRAINED, Pass, take_unit};
+use super::upkeep::Sweep;
 use crate::clock::NEVER;
 use crate::hash::Hash32;
 use crate::index::moves_for;

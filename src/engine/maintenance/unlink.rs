@@ -28,75 +28,46 @@ impl<'a> Pass<'a> {
     /// # Errors
     /// If the node has to stay in the index: its deadline has changed, a computation works on its
     /// key, or another thread holds its bucket.
-    pub fn unlink(&mut self, Named { id, node: meta }: Named<&Meta>, why: Why) -> Result<(), Kept> {
-        let hash = meta.hash();
-        if !self.core.flights.is_idle(hash) && !seeded("maintenance-ignores-computations") {
-            return self.unlink_permitted(id.with(meta), why);
-        }
+    pub fn unlink(&mut self, node: Named<&Meta>, why: Why) -> Result<(), Kept> {
+        let (id, hash) = (node.id, node.node.hash());
         // The locked bucket stays in registers, unless one look is not enough.
-        if let Some(locked) = self.lock_home(hash, id) {
-            return self.unlink_if_idle(locked, id.with(meta), why);
+        if self.is_idle(hash)
+            && let Some(found) = self.core.index.search_home(self.guard, hash, |other| other == id)
+            && found.id().is_some()
+            && let Ok(locked) = found.lock()
+            && self.is_idle(hash)
+        {
+            return self.unlink_locked(locked, node, why);
         }
-        self.unlink_slow(id.with(meta), why)
+        self.unlink_slow(node, why)
     }
 
-    /// Locks the bucket of a node, if one look at its home bucket is enough.
-    #[inline(always)]
-    fn lock_home(&self, hash: Hash32, id: NodeId) -> Option<Locked<'a>> {
-        let found = self.core.index.search_home(self.guard, hash, |other| other == id)?;
-        found.id()?;
-        found.lock().ok()
-    }
-
-    /// [`unlink`](Self::unlink) where one look at the home bucket was not enough.
+    /// [`unlink`](Self::unlink) where one look at the home bucket was not enough, or where a load
+    /// or computation may be in the way.
     #[cold]
     #[inline(never)]
-    fn unlink_slow(
-        &mut self,
-        Named { id, node: meta }: Named<&Meta>,
-        why: Why,
-    ) -> Result<(), Kept> {
-        match self.lock_id(meta.hash(), id)? {
-            Some(locked) => self.unlink_if_idle(locked, id.with(meta), why),
-            // A writer has removed the node before. Its event is on the way.
-            None => Ok(()),
+    fn unlink_slow(&mut self, node: Named<&Meta>, why: Why) -> Result<(), Kept> {
+        let hash = node.node.hash();
+        let victim = matches!(why, Why::Full).then_some(node.id);
+        let mut is_idle = self.is_idle(hash);
+        loop {
+            let (flights, patience) = (&self.core.flights, self.budget.patience);
+            let permit = || flights.permit_without_computation(hash, patience, victim);
+            // Must outlive the bucket's lock.
+            let permit = if is_idle { None } else { Some(permit()?) };
+            // If it is not there, a writer has removed the node before. Its event is on the way.
+            let Some(locked) = self.lock_id(hash, node.id)? else { return Ok(()) };
+            is_idle = self.is_idle(hash);
+            if is_idle || permit.is_some() {
+                return self.unlink_locked(locked, node, why);
+            }
         }
     }
 
-    /// [`unlink`](Self::unlink) with the bucket locked, unless a load or computation may have the
-    /// key.
+    /// Whether no load or computation can have a key with this hash.
     #[inline(always)]
-    fn unlink_if_idle(
-        &mut self,
-        locked: Locked<'_>,
-        Named { id, node: meta }: Named<&Meta>,
-        why: Why,
-    ) -> Result<(), Kept> {
-        let is_idle = self.core.flights.is_idle(meta.hash());
-        if is_idle || seeded("maintenance-ignores-computations") {
-            return self.unlink_locked(locked, id.with(meta), why);
-        }
-        drop(locked);
-        self.unlink_permitted(id.with(meta), why)
-    }
-
-    /// [`unlink`](Self::unlink) where a load or computation may be in the way.
-    #[cold]
-    #[inline(never)]
-    fn unlink_permitted(
-        &mut self,
-        Named { id, node: meta }: Named<&Meta>,
-        why: Why,
-    ) -> Result<(), Kept> {
-        let hash = meta.hash();
-        let victim = matches!(why, Why::Full).then_some(id);
-        // Must outlive the bucket's lock.
-        let _permit =
-            self.core.flights.permit_without_computation(hash, self.budget.patience, victim)?;
-        match self.lock_id(hash, id)? {
-            Some(locked) => self.unlink_locked(locked, id.with(meta), why),
-            None => Ok(()),
-        }
+    fn is_idle(&self, hash: Hash32) -> bool {
+        self.core.flights.is_idle(hash) || seeded("maintenance-ignores-computations")
     }
 
     /// Locks the bucket of a node, as patiently as the pass is. `None` if the node is not in the

@@ -7,7 +7,7 @@ use crate::engine::asked::Basis;
 use crate::engine::delivery::Notice;
 use crate::engine::event::{Event, Packed};
 use crate::engine::flights::{Clearance, CommitPermit, EnteredFlight, Obstacle};
-use crate::engine::maintenance::{Core, Write};
+use crate::engine::maintenance::Core;
 use crate::engine::write::Readings;
 use crate::epoch::Guard;
 use crate::expiration::{HookLifetime, Lease};
@@ -67,7 +67,7 @@ impl Core {
         let (end, event) = self.commit_unmodified(&guard, new, &permit)?;
         drop(guard);
         if let Some(event) = event {
-            self.record_write(Write { hash, event, weight: 0, now: new.now });
+            self.record_write(event, 0, new.now);
         }
         Ok(end)
     }

@@ -104,7 +104,7 @@ where
                     *told.lock() = Some(engine.reload(reloading));
                 }
             };
-            core.notices.execute_reload(caught(reload));
+            core.notices.executor.execute_reload(caught(reload));
             outcome.lock().take()
         }));
     }
@@ -131,7 +131,7 @@ where
         let Some(reloads) = self.refresh() else { return false };
         let Some(place) = reloads.place() else { return false };
         let (engine, key) = (self.for_a_job(), key.to_key());
-        self.core.notices.execute_reload(caught(move || {
+        self.core.notices.executor.execute_reload(caught(move || {
             // Nothing holds the job back: its thread may be the one that receives.
             let _mark = ReentrancyMark::push(Frame::Task);
             if let Some(engine) = engine.upgrade() {

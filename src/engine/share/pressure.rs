@@ -18,7 +18,7 @@ impl Core {
         let notices = &self.notices;
         let receiving = notices.receiving();
         let mut is_patient = notices.has_own_executor();
-        while notices.waiting() > limit && !reentrancy::is_anything_under_way() {
+        while notices.outbox.len() > limit && !reentrancy::is_anything_under_way() {
             if receiving.is_some_and(|receiving| !receiving.is_awaited()) {
                 return;
             }
@@ -29,11 +29,11 @@ impl Core {
                 self.deliver_at_most(DeliveryBudget::CALLER);
             }
             // A writer that is the only one to deliver does not sleep: nothing would wake it.
-            if submits || receiving.is_some() || notices.is_delivering() {
-                let is_enough = || notices.waiting() <= limit;
-                notices.waiters().wait_until(OTHERS_TURN, is_enough);
+            if submits || receiving.is_some() || notices.outbox.is_delivering() {
+                let is_enough = || notices.outbox.len() <= limit;
+                notices.outbox.waiters().wait_until(OTHERS_TURN, is_enough);
             }
-            is_patient = notices.has_own_executor() && notices.is_delivering();
+            is_patient = notices.has_own_executor() && notices.outbox.is_delivering();
         }
     }
 }

@@ -42,14 +42,14 @@ impl<K, V> Receiver<K, V> {
         match self.try_receive() {
             Some(removed) => Poll::Ready(Some(removed)),
             // The end of an earlier receiver may be dropping a notice. It wakes this one then.
-            None if is_ended && core.notices.is_idle() => Poll::Ready(None),
+            None if is_ended && core.notices.outbox.is_idle() => Poll::Ready(None),
             None => Poll::Pending,
         }
     }
 
     /// How many removals wait.
     pub fn waiting(&self) -> usize {
-        self.core.notices.waiting()
+        self.core.notices.outbox.len()
     }
 }
 

@@ -98,7 +98,7 @@ impl Core {
             }
             excess = left.excess;
             // A listener that writes causes more. Its writes are for later operations.
-            self.deliver_at_most(DeliveryBudget::of_units(self.notices.waiting()));
+            self.deliver_at_most(DeliveryBudget::of_units(self.notices.outbox.len()));
             owed = owed.saturating_sub(self.spill_portion());
             let has_surplus = self.has_surplus();
             // A pass that leaves other work gives nothing back.
@@ -122,7 +122,7 @@ impl Core {
             expirations: left.expirations,
             excess_weight: left.excess,
             // What a receiver has not taken is not this call's to deliver.
-            notifications: if is_received { 0 } else { self.notices.waiting() },
+            notifications: if is_received { 0 } else { self.notices.outbox.len() },
             reclamations: self.unreclaimed() + self.index.retired_tables(),
             other: left.writes || left.work || left.blocked || self.has_surplus(),
         }
@@ -137,9 +137,9 @@ impl Core {
         let waits = !is_received && !reentrancy::is_anything_under_way();
         self.deliver_at_most(DeliveryBudget::ALL);
         let notices = &self.notices;
-        while waits && !notices.is_idle() && !seeded("close-does-not-wait") {
+        while waits && !notices.outbox.is_idle() && !seeded("close-does-not-wait") {
             let limit = if seeded("close-spins") { Duration::ZERO } else { Duration::MAX };
-            notices.waiters().wait_until(limit, || !notices.is_delivering());
+            notices.outbox.waiters().wait_until(limit, || !notices.outbox.is_delivering());
             self.deliver_at_most(DeliveryBudget::ALL);
         }
     }

@@ -24,11 +24,11 @@ impl<K, V> Engine<K, V> {
     pub async fn hold_back(&self, limit: usize) {
         let notices = &self.core.notices;
         let may_wait = || !reentrancy::is_in_user_code() && !reentrancy::tells();
-        while notices.waiting() > limit && may_wait() {
+        while notices.outbox.len() > limit && may_wait() {
             if let Some(receiving) = notices.receiving() {
                 // Until the receiver has taken out enough, or is gone, or the end has come.
                 receiving.wake();
-                let is_enough = || notices.waiting() <= limit || !receiving.is_awaited();
+                let is_enough = || notices.outbox.len() <= limit || !receiving.is_awaited();
                 return self.another_delivers(is_enough).await;
             }
             if notices.has_own_executor() {
@@ -37,13 +37,13 @@ impl<K, V> Engine<K, V> {
                 notices.submit_deliveries();
                 yield_now().await;
             }
-            if notices.waiting() > limit && !notices.is_delivering() {
+            if notices.outbox.len() > limit && !notices.outbox.is_delivering() {
                 let _mark = ReentrancyMark::push(Frame::Task);
                 self.core.deliver_at_most(DeliveryBudget::CALLER);
             }
-            let is_enough = || notices.waiting() <= limit || !notices.is_delivering();
+            let is_enough = || notices.outbox.len() <= limit || !notices.outbox.is_delivering();
             self.another_delivers(is_enough).await;
-            if notices.waiting() > limit {
+            if notices.outbox.len() > limit {
                 yield_now().await;
             }
         }
@@ -56,7 +56,7 @@ impl<K, V> Engine<K, V> {
         loop {
             self.announce_waiting_async().await;
             let is_received = notices.receiving().is_some();
-            if is_received || notices.is_idle() || reentrancy::is_in_user_code() {
+            if is_received || notices.outbox.is_idle() || reentrancy::is_in_user_code() {
                 return;
             }
         }
@@ -68,15 +68,15 @@ impl<K, V> Engine<K, V> {
         let notices = &self.core.notices;
         // A receiver takes its time, and may be in this very task.
         if notices.receiving().is_none() && !reentrancy::is_in_user_code() {
-            self.another_delivers(|| !notices.is_delivering()).await;
+            self.another_delivers(|| !notices.outbox.is_delivering()).await;
         }
         let _mark = ReentrancyMark::push(Frame::Task);
-        self.core.deliver_at_most(DeliveryBudget::of_units(notices.waiting()));
+        self.core.deliver_at_most(DeliveryBudget::of_units(notices.outbox.len()));
     }
 
     /// Waits until others have delivered, or taken out, enough.
     async fn another_delivers(&self, is_enough: impl Fn() -> bool) {
-        let mut wait = self.core.notices.waiters().wait();
+        let mut wait = self.core.notices.outbox.waiters().wait();
         poll_fn(|context| wait.poll(context, &is_enough)).await;
     }
 }

@@ -83,7 +83,7 @@ where
             leader.complete(|| ());
         };
         // The executor may be the user's, and panic: then it has dropped the task.
-        catch_user_panic(|| self.core.notices.spawn(Box::pin(turns(task))));
+        catch_user_panic(|| self.core.notices.executor.spawn(Box::pin(turns(task))));
         async move {
             let _ended: Outcome<()> = end.await;
             let made = result.lock().take();

@@ -98,7 +98,7 @@ where
                 let made = engine.reload_async(reloading, &*loader).await;
                 *told.lock() = Some(made);
             };
-            core.notices.spawn(Box::pin(turns(reload)));
+            core.notices.executor.spawn(Box::pin(turns(reload)));
             outcome.lock().take()
         }));
     }

@@ -6,7 +6,7 @@ use crate::engine::base::Search;
 use crate::engine::delivery::Notice;
 use crate::engine::event::{Event, Packed};
 use crate::engine::flights::{Clearance, CommitPermit, EnteredFlight, Obstacle};
-use crate::engine::maintenance::{Core, Write};
+use crate::engine::maintenance::Core;
 use crate::hash::Hash32;
 use crate::index::{Found, Locked};
 use crate::links::NodeId;
@@ -277,7 +277,7 @@ impl Core {
         let cause = self.unlink(&mut locked, id, now, RemovalCause::Explicit);
         drop(locked);
         drop(guard);
-        self.record_write(Write { hash, event: Event::Removed(id).pack(), weight: 0, now });
+        self.record_write(Event::Removed(id).pack(), 0, now);
         cause == RemovalCause::Explicit
     }
 

@@ -6,7 +6,6 @@ use crate::clock::{NEVER, Timestamp};
 use crate::engine::Engine;
 use crate::engine::asked::{Answer, Answered, Basis, Terms};
 use crate::engine::flights::{Clearance, Obstacle};
-use crate::engine::maintenance::Write;
 use crate::engine::read::{NodeRef, Slot};
 use crate::entry::{Entry, Origin};
 use crate::expiration::{HookLifetime, Lifetime};
@@ -117,12 +116,11 @@ impl<K, V> Engine<K, V> {
         weight: u32,
         now: Timestamp,
     ) {
-        let hash = node.meta().hash();
         if done.done {
             node.into_count();
         }
         if let Some(event) = done.event {
-            self.core.record_write(Write { hash, event, weight, now });
+            self.core.record_write(event, weight, now);
         }
     }
 

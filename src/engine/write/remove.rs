@@ -4,7 +4,6 @@ use crate::engine::Engine;
 use crate::engine::conflict::Attempt;
 use crate::engine::event::Event;
 use crate::engine::flights::{Clearance, Obstacle, OnLoad};
-use crate::engine::maintenance::Write;
 use crate::engine::read::Slot;
 use crate::engine::step::{Step, block_on, is_owned};
 use crate::entry::{Entry, Origin};
@@ -140,7 +139,7 @@ impl<K: Eq, V> Engine<K, V> {
                 Ok(Some((id, cause))) => {
                     drop(guard);
                     let event = Event::Removed(id).pack();
-                    self.core.record_write(Write { hash: key.hash, event, weight: 0, now });
+                    self.core.record_write(event, 0, now);
                     return cause == RemovalCause::Explicit;
                 }
                 Ok(None) => return false,

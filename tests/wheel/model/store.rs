@@ -63,7 +63,6 @@ impl TimerStore for Timers {
 }
 
 /// A wheel, as caches have it, or with lanes, as timers have it.
-#[derive(Debug)]
 pub enum Wheel {
     OneLane(wheel::Wheel),
     ThreeLanes(wheel::Wheel<3>),

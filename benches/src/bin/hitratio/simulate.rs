@@ -37,31 +37,31 @@ struct Node {
 struct Store(Vec<Node>);
 
 impl PolicyStore for Store {
-    type Node<'a> = &'a Node;
+    type Node = Node;
 
     fn node(&self, id: NodeId) -> &Node {
         &self.0[id.index()]
     }
 }
 
-impl<'a> PolicyNode<'a> for &'a Node {
-    fn links(self) -> &'a Links {
+impl PolicyNode for Node {
+    fn links(&self) -> &Links {
         &self.links
     }
 
-    fn weight(self) -> u32 {
+    fn weight(&self) -> u32 {
         self.weight
     }
 
-    fn hash(self) -> Hash32 {
+    fn hash(&self) -> Hash32 {
         self.hash
     }
 
-    fn region(self) -> Region {
+    fn region(&self) -> Region {
         self.region.get()
     }
 
-    fn set_region(self, region: Region) {
+    fn set_region(&self, region: Region) {
         self.region.set(region);
     }
 }
@@ -207,7 +207,7 @@ impl Simulation {
         self.recorded += self.reads.len() as u64;
         let mut late = Vec::new();
         for id in std::mem::take(&mut self.reads) {
-            if self.store.region(id) == Region::None {
+            if self.store.node(id).region() == Region::None {
                 late.push(id);
             } else {
                 self.policy.record_hit(&self.store, id);

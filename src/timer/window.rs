@@ -5,26 +5,22 @@
 //! cascade level by level. A step over few ids is cheaper by sorting them: the wheel
 //! looks at each id once, and none of those that are due passes through finer levels.
 
-use super::buckets::Buckets;
-use super::geometry::{Level, Ring, is_later, time_left};
-use super::store::TimerStore;
-use super::{Wheel, bits};
 use crate::clock::{Nanos, Timestamp};
 use crate::links::NodeId;
 use crate::prefetch::prefetch;
 use crate::primitives::seeded;
+use crate::wheel::buckets::Buckets;
+use crate::wheel::geometry::{Level, Ring, is_later, time_left};
+use crate::wheel::{TimerStore, Wheel, bits};
 
 /// A key is the time from the start of a window to the deadline, above the id. This is the time of
 /// an id that the window does not make due.
-#[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
 const NOT_DUE: u64 = u32::MAX as u64;
 
 /// So many ids before their turn, their cache lines are asked for. They were loaded when the ids
 /// were gathered, and may have left the first cache since.
-#[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
 const PREFETCH_DISTANCE: usize = 8;
 
-#[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
 fn id_of(key: u64) -> NodeId {
     NodeId::from_raw(key as u32)
 }
@@ -40,7 +36,6 @@ impl<const LANES: usize> Wheel<LANES> {
     /// The backlogs must be empty. `now` must be less than 2^32 - 1 units after the instant at
     /// which the first bucket is due, [`next_deadline`](Self::next_deadline). `found` is memory
     /// to work with.
-    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
     pub fn advance_in_order(
         &mut self,
         store: &impl TimerStore,
@@ -81,7 +76,6 @@ impl<const LANES: usize> Wheel<LANES> {
     }
 
     /// Links an id of a window again: with those that are due, or where its deadline belongs.
-    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
     fn place(&mut self, store: &impl TimerStore, key: u64) {
         let id = id_of(key);
         let links = store.links(id);
@@ -96,7 +90,6 @@ impl<const LANES: usize> Wheel<LANES> {
     }
 
     /// The occupied buckets that a step of the clock to `now` makes due.
-    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
     fn due_rings(&self, now: Timestamp) -> impl Iterator<Item = Ring> + '_ {
         let due_of = move |(number, level): (usize, &Level)| {
             let due = level.due(self.clock, now);
@@ -109,12 +102,32 @@ impl<const LANES: usize> Wheel<LANES> {
             bits(due).map(move |offset| Ring::of(number, level.index_after(self.clock, offset)))
         })
     }
+
+    /// The instant at which the next occupied bucket above the finest level is due; `None` if there
+    /// is none. [`advance`](Self::advance) to an earlier instant only appends buckets of the finest
+    /// level to their backlog, in their order.
+    pub fn next_cascade(&self) -> Option<Timestamp> {
+        self.delay_from(1).map(|delay| self.clock.wrapping_add(delay))
+    }
+
+    /// Whether an id is in a bucket of the finest level.
+    pub fn has_finest(&self) -> bool {
+        self.buckets.occupied(0) != 0
+    }
 }
 
 impl<const LANES: usize> Buckets<LANES> {
+    /// Empties a bucket, whose ids have been looked at. The caller clears their links.
+    pub fn empty_bucket(&mut self, bucket: Ring) {
+        for ring in self.lanes(bucket) {
+            if self.is_marked(ring) {
+                self.empty(ring);
+            }
+        }
+    }
+
     /// Appends the keys of a bucket's ids to `found`, from both ends of each lane by turns, so that
     /// waits for memory overlap. False if `found` would hold more than `limit`.
-    #[cfg(any(feature = "internals", feature = "timer", cortado_loom))]
     fn gather(
         &self,
         store: &impl TimerStore,

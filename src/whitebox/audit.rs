@@ -1,7 +1,7 @@
 //! Recounts every invariant; for tests, at quiescence.
 
-use super::Engine;
 use crate::clock::NEVER;
+use crate::engine::Engine;
 use crate::hash::Hash32;
 use crate::links::NodeId;
 use crate::macros::ensure;
@@ -35,8 +35,8 @@ impl<K, V> Engine<K, V> {
         // The scheduler's thread may be working on both at any time.
         let (notices, scheduled) = (&core.notices, core.is_scheduled());
         let may_wait = scheduled || notices.receiving().is_some();
-        ensure!(may_wait || notices.is_idle(), "removals are not announced");
-        ensure!(scheduled || !notices.has_drops(), "keys and values wait to be dropped");
+        ensure!(may_wait || notices.outbox.is_idle(), "removals are not announced");
+        ensure!(scheduled || notices.to_drop.is_empty(), "keys and values wait to be dropped");
         let indexed = core.index.validate(&guard, &*core.pool)?;
         ensure!(indexed as u64 == state.count(), "{indexed} indexed, {} counted", state.count());
 
@@ -84,7 +84,7 @@ impl<K, V> Engine<K, V> {
     /// count then. The worker's job may have ended since the node was looked at.
     fn may_be_dropping(&self, id: NodeId) -> bool {
         let core = &self.core;
-        core.is_scheduled() && (core.notices.is_job_out() || core.pool.meta(id).state() == 0)
+        core.is_scheduled() && (core.notices.handoff.is_out() || core.pool.meta(id).state() == 0)
     }
 
     /// Every node is in the index, free, waiting for its grace period, or held by a handle.
