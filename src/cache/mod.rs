@@ -1,6 +1,9 @@
 //! The public face: [`Cache`]. Its methods are in the submodules, by subject.
 
 mod bulk;
+#[cfg(any(feature = "internals", cortado_loom))]
+#[path = "../whitebox/doors.rs"]
+mod doors;
 mod guard;
 mod inspect;
 mod iterate;
