@@ -6,7 +6,6 @@ use crate::engine::WithHasher;
 use crate::error::BuildError;
 use ahash::RandomState;
 use std::hash::{BuildHasher, Hash};
-use std::sync::Arc;
 
 /// A type of cache that a [`Builder`] builds: [`Cache`], [`future::Cache`](crate::future::Cache) or
 /// [`sync::SegmentedCache`](crate::sync::SegmentedCache). The trait is sealed.
@@ -19,17 +18,11 @@ pub trait BuildTarget<K, V>: sealed::Sealed {
     type Hashed<S>;
 
     #[doc(hidden)]
-    fn of_engine<S>(engine: sealed::Built<K, V, S>) -> Self::Hashed<S>;
+    fn of_cache<S>(cache: Cache<K, V, S>) -> Self::Hashed<S>;
 }
 
 pub(crate) mod sealed {
-    use crate::engine::WithHasher;
-    use std::sync::Arc;
-
     pub trait Sealed {}
-
-    /// It keeps the engine out of the public interface.
-    pub struct Built<K, V, S>(pub(crate) Arc<WithHasher<K, V, S>>);
 }
 
 impl<K, V> sealed::Sealed for Cache<K, V> {}
@@ -37,8 +30,8 @@ impl<K, V> sealed::Sealed for Cache<K, V> {}
 impl<K, V> BuildTarget<K, V> for Cache<K, V> {
     type Hashed<S> = Cache<K, V, S>;
 
-    fn of_engine<S>(engine: sealed::Built<K, V, S>) -> Cache<K, V, S> {
-        Cache::of_engine(engine.0)
+    fn of_cache<S>(cache: Cache<K, V, S>) -> Cache<K, V, S> {
+        cache
     }
 }
 
@@ -116,19 +109,15 @@ where
     where
         S: BuildHasher + Send + Sync + 'static,
     {
-        Ok(C::of_engine(sealed::Built(self.into_engine(hasher)?)))
+        Ok(C::of_cache(self.into_cache(hasher)?))
     }
 }
 
-impl<K, V, C, M> Builder<K, V, C, M>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Send + Sync + 'static,
-{
-    /// Checks the settings and makes the engine of a cache.
-    pub(crate) fn into_engine<S>(self, hasher: S) -> Result<Arc<WithHasher<K, V, S>>, BuildError>
+impl<K: Send + Sync + 'static, V: Send + Sync + 'static, C, M> Builder<K, V, C, M> {
+    /// Checks the settings and makes the cache for threads.
+    pub(crate) fn into_cache<S>(self, hasher: S) -> Result<Cache<K, V, S>, BuildError>
     where
-        S: BuildHasher + Send + Sync + 'static,
+        S: Send + Sync + 'static,
     {
         let Self { mut config, hooks, target: _ } = self;
         config.weighs = hooks.weigher.is_some();
@@ -136,6 +125,7 @@ where
         config.refresh.has_policy = hooks.refresh.is_some();
         config.check()?;
         WithHasher::new(&config, hooks, hasher)
+            .map(Cache::of_engine)
             .map_err(|error| BuildError::new("scheduler", format!("its thread: {error}")))
     }
 }

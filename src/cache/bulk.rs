@@ -112,7 +112,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// ```
     pub fn insert_many<L: Into<Loaded<V>>>(&self, pairs: impl IntoIterator<Item = (K, L)>) {
         for (key, value) in pairs {
-            self.engine().insert_loaded(self.inner.owned(key), value.into());
+            self.inner.insert_loaded(self.inner.owned(key), value.into());
         }
     }
 

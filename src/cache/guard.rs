@@ -77,7 +77,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Q: ToKey<K> + Hash + ?Sized,
         V: Clone,
     {
-        match self.engine().value_or_load(self.hashed(key)) {
+        match self.inner.value_or_load(self.inner.hashed(key)) {
             Ok(entry) => Ok(entry.into_value()),
             Err(load) => Err(LoadGuard::new(self, load)),
         }

@@ -12,7 +12,7 @@ impl<K, V, S> Cache<K, V, S> {
     /// Returns the name that the builder gave the cache.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
-        self.engine().name()
+        self.inner.name()
     }
 
     /// Returns the number of entries as of the last maintenance.
@@ -29,7 +29,7 @@ impl<K, V, S> Cache<K, V, S> {
     /// ```
     #[must_use]
     pub fn entry_count(&self) -> u64 {
-        self.engine().core.entries()
+        self.inner.core.entries()
     }
 
     /// Returns the weight of all entries together; otherwise like
@@ -48,7 +48,7 @@ impl<K, V, S> Cache<K, V, S> {
     /// ```
     #[must_use]
     pub fn weighted_size(&self) -> u64 {
-        self.engine().core.weight()
+        self.inner.core.weight()
     }
 
     /// Returns the present by the cache's clock, precisely, to be compared with what
@@ -58,7 +58,7 @@ impl<K, V, S> Cache<K, V, S> {
     /// clock is called, with its panics.
     #[must_use]
     pub fn clock_now(&self) -> ClockTime {
-        ClockTime::new(self.engine().core.ticker.now())
+        ClockTime::new(self.inner.core.ticker.now())
     }
 
     /// Returns what an `Instant` is by the cache's clock, as
@@ -78,7 +78,7 @@ impl<K, V, S> Cache<K, V, S> {
     /// ```
     #[must_use]
     pub fn clock_time(&self, at: Instant) -> ClockTime {
-        ClockTime::new(self.engine().core.ticker.time_of(at))
+        ClockTime::new(self.inner.core.ticker.time_of(at))
     }
 
     /// Changes the bound on the cache's size or weight. Returns false, and does nothing, if the
@@ -100,7 +100,7 @@ impl<K, V, S> Cache<K, V, S> {
     /// assert_eq!(cache.entry_count(), 10);
     /// ```
     pub fn set_max_capacity(&self, max_capacity: u64) -> bool {
-        self.engine().core.change_max_capacity(max_capacity)
+        self.inner.core.change_max_capacity(max_capacity)
     }
 
     /// Changes the [`time_to_live`](crate::Builder::time_to_live) of entries that are written from
@@ -121,7 +121,7 @@ impl<K, V, S> Cache<K, V, S> {
     /// assert_eq!(cache.expires_in("k"), Expiration::Never);
     /// ```
     pub fn set_time_to_live(&self, time_to_live: Option<Duration>) {
-        self.engine().core.lifetimes.set_live(time_to_live.map(nanos));
+        self.inner.core.lifetimes.set_live(time_to_live.map(nanos));
     }
 
     /// Changes the [`time_to_idle`](crate::Builder::time_to_idle). Returns false, and does nothing,
@@ -142,7 +142,7 @@ impl<K, V, S> Cache<K, V, S> {
     /// assert!(!Cache::<u32, u32>::new(100).set_time_to_idle(Duration::from_secs(600)));
     /// ```
     pub fn set_time_to_idle(&self, time_to_idle: Duration) -> bool {
-        self.engine().change_idle_time(nanos(time_to_idle))
+        self.inner.change_idle_time(nanos(time_to_idle))
     }
 
     /// Returns the settings that decide how long entries stay.
@@ -163,7 +163,7 @@ impl<K, V, S> Cache<K, V, S> {
     /// ```
     #[must_use]
     pub fn policy(&self) -> Policy {
-        self.engine().policy()
+        self.inner.policy()
     }
 
     /// Returns what the cache has done so far, if the builder said `record_stats(true)`. Otherwise
@@ -184,7 +184,7 @@ impl<K, V, S> Cache<K, V, S> {
     /// ```
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.engine().stats()
+        self.inner.stats()
     }
 
     /// Returns the time until the maintenance has an entry to expire, as of the last maintenance.
@@ -212,7 +212,7 @@ impl<K, V, S> Cache<K, V, S> {
     /// ```
     #[must_use]
     pub fn next_expiration(&self) -> Option<Duration> {
-        self.engine().core.next_expiration()
+        self.inner.core.next_expiration()
     }
 }
 

@@ -48,7 +48,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(*longest.key(), "k");
     /// ```
     pub fn entries(&self) -> Entries<'_, K, V> {
-        Entries::new(self.engine())
+        Entries::new(&self.inner)
     }
 
     /// Returns handles on the entries that expire next, the soonest first; at most `limit`.
@@ -132,7 +132,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// *Blocking*: waits for a maintenance pass that is running, and holds passes up for as long as
     /// it takes to collect `limit` entries. Reads and writes go on.
     pub fn hottest(&self, limit: usize) -> Vec<Entry<K, V>> {
-        self.engine().hottest(limit)
+        self.inner.hottest(limit)
     }
 
     /// Returns handles on the entries that the eviction policy would evict first, in about that
@@ -147,7 +147,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(*cache.coldest(1)[0].key(), "a");
     /// ```
     pub fn coldest(&self, limit: usize) -> Vec<Entry<K, V>> {
-        self.engine().coldest(limit)
+        self.inner.coldest(limit)
     }
 }
 

@@ -147,8 +147,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, Src: KeySource<K>> KeyEntry<'_, K, V, S, S
     ) -> Entry<K, V> {
         let init = |_| Loaded::new(init());
         let mut condition = |value: &V, _| replace_if(value);
-        Loaded::<V>::shared(self.cache.engine().load(
-            self.cache.with_hasher().source(self.key),
+        Loaded::<V>::shared(self.cache.inner.load(
+            self.cache.inner.source(self.key),
             init,
             Some(&mut condition),
         ))
@@ -211,11 +211,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, Src: KeySource<K>> KeyEntry<'_, K, V, S, S
         self,
         loader: impl FnOnce() -> R,
     ) -> R::Shared<Entry<K, V>> {
-        R::shared(self.cache.engine().load(
-            self.cache.with_hasher().source(self.key),
-            |_| loader(),
-            None,
-        ))
+        R::shared(self.cache.inner.load(self.cache.inner.source(self.key), |_| loader(), None))
     }
 
     /// Looks at the key's living entry, decides, and does what was decided, atomically.
@@ -284,7 +280,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, Src: KeySource<K>> KeyEntry<'_, K, V, S, S
     where
         F: FnOnce(Option<Entry<K, V>>) -> Result<Op<V>, E>,
     {
-        self.cache.engine().compute(self.cache.with_hasher().source(self.key).into_key(), compute)
+        self.cache.inner.compute(self.cache.inner.source(self.key).into_key(), compute)
     }
 
     /// Inserts the value that `compute` makes from the key's living entry, and returns a handle

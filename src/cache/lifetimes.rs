@@ -26,7 +26,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.expires_in("unknown"), Expiration::NoEntry);
     /// ```
     pub fn expires_in<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> Expiration<Duration> {
-        self.engine().expiration(self.hashed(key), |deadline, now| {
+        self.inner.expiration(self.inner.hashed(key), |deadline, now| {
             deadline.saturating_since(now).to_duration()
         })
     }
@@ -43,8 +43,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.expires_at("k"), Expiration::Due(deadline));
     /// ```
     pub fn expires_at<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> Expiration<Instant> {
-        let ticker = &self.engine().core.ticker;
-        self.engine().expiration(self.hashed(key), |deadline, _| ticker.instant_of(deadline))
+        let ticker = &self.inner.core.ticker;
+        self.inner.expiration(self.inner.hashed(key), |deadline, _| ticker.instant_of(deadline))
     }
 
     /// Gives the key's living entry this long to live from now on, longer or shorter than before:
@@ -74,7 +74,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// ```
     pub fn set_ttl<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q, ttl: Duration) -> bool {
         let ttl = nanos(ttl);
-        self.engine().set_hard_deadline(self.hashed(key), |now| now.saturating_add(ttl))
+        self.inner.set_hard_deadline(self.inner.hashed(key), |now| now.saturating_add(ttl))
     }
 
     /// Sets the instant at which the key's living entry expires; otherwise like
@@ -94,8 +94,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        let until = self.engine().core.ticker.time_of(deadline);
-        self.engine().set_hard_deadline(self.hashed(key), |_| until)
+        let until = self.inner.core.ticker.time_of(deadline);
+        self.inner.set_hard_deadline(self.inner.hashed(key), |_| until)
     }
 
     /// Lets the key's living entry live forever: Redis' `PERSIST`.
@@ -115,7 +115,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.expires_in("k"), Expiration::Never);
     /// ```
     pub fn persist<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> bool {
-        self.engine().set_hard_deadline(self.hashed(key), |_| NEVER)
+        self.inner.set_hard_deadline(self.inner.hashed(key), |_| NEVER)
     }
 
     /// Makes the key's living entry stale, so that its next read triggers a reload. Returns whether
@@ -146,7 +146,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(settings.get(&"k"), Ok(1)); // an executor that runs jobs at once has reloaded it
     /// ```
     pub fn make_stale<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> bool {
-        self.engine().make_stale(self.hashed(key))
+        self.inner.make_stale(self.inner.hashed(key))
     }
 
     /// Makes all entries stale, as [`make_stale`](Self::make_stale) does, and overtakes all loads
@@ -156,7 +156,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// [`refresh_limit`](crate::Builder::refresh_limit) allows. Entries that are written meanwhile
     /// may be made stale or not.
     pub fn make_all_stale(&self) {
-        self.engine().make_all_stale();
+        self.inner.make_all_stale();
     }
 
     /// Reads the key without returning its value: Redis' `TOUCH`.
@@ -177,11 +177,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// ```
     pub fn touch<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> bool {
         let guard = crate::epoch::pin();
-        let lookup = self.engine().read(&guard, self.hashed(key));
+        let lookup = self.inner.read(&guard, self.inner.hashed(key));
         let (is_there, due) = (lookup.node.is_some(), lookup.due);
         drop(guard);
         if due {
-            self.engine().after_read();
+            self.inner.after_read();
         }
         is_there
     }

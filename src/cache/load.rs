@@ -61,7 +61,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     where
         V: Clone,
     {
-        R::shared(self.engine().load_value(self.inner.source(OwnedKey(key)), loader))
+        R::shared(self.inner.load_value(self.inner.source(OwnedKey(key)), loader))
     }
 
     /// Like [`load`](Self::load), but clones the key only to load.
@@ -83,7 +83,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Q: ToKey<K> + Hash + ?Sized,
         V: Clone,
     {
-        R::shared(self.engine().load_value(self.inner.source(key), loader))
+        R::shared(self.inner.load_value(self.inner.source(key), loader))
     }
 
     /// Returns a clone of the key's value; if the key has none, or one for which `replace_if`
@@ -132,7 +132,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Q: ToKey<K> + Hash + ?Sized,
         V: Clone,
     {
-        let entry = self.engine().load(self.inner.source(key), loader, Some(&mut replace_if));
+        let entry = self.inner.load(self.inner.source(key), loader, Some(&mut replace_if));
         R::shared(entry.map(Entry::into_value))
     }
 }

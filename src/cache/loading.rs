@@ -21,15 +21,11 @@ use std::time::{Duration, Instant};
 ///
 /// Like a `Cache` it is a handle: cloning it is cheap, and all clones are the same cache.
 pub struct LoadingCache<K, V, E, S = ahash::RandomState> {
-    cache: Cache<K, V, S>,
-    loader: Arc<dyn Loader<K, V, Error = E>>,
+    pub(crate) cache: Cache<K, V, S>,
+    pub(crate) loader: Arc<dyn Loader<K, V, Error = E>>,
 }
 
 impl<K, V, E, S> LoadingCache<K, V, E, S> {
-    pub(crate) fn new(cache: Cache<K, V, S>, loader: Arc<dyn Loader<K, V, Error = E>>) -> Self {
-        Self { cache, loader }
-    }
-
     /// The cache, without the loader.
     #[must_use]
     pub fn cache(&self) -> &Cache<K, V, S> {
@@ -81,15 +77,15 @@ where
     where
         V: Clone,
     {
-        match self.cache.engine().read_clone_only(self.cache.hashed(key)) {
+        match self.cache.inner.read_clone_only(self.cache.inner.hashed(key)) {
             (Some(value), false) => return Ok(value),
             (Some(value), true) => {
-                let Some(made) = self.cache.engine().after_own_read() else { return Ok(value) };
+                let Some(made) = self.cache.inner.after_own_read() else { return Ok(value) };
                 if let Some(present) = self.after_reload(key, made) {
                     return Ok(present.into_value());
                 }
             }
-            (None, true) => self.cache.engine().after_read(),
+            (None, true) => self.cache.inner.after_read(),
             (None, false) => {}
         }
         self.load_uncounted(key.to_key()).map(Entry::into_value)
@@ -128,7 +124,7 @@ where
         key: &Q,
         made: Vec<Entry<K, V>>,
     ) -> Option<Entry<K, V>> {
-        self.cache.engine().entry_after_reload(self.cache.hashed(key), made)
+        self.cache.inner.entry_after_reload(self.cache.inner.hashed(key), made)
     }
 
     /// Loads a key that a read has just found without a value.
@@ -136,7 +132,7 @@ where
         let wanted = key.clone();
         let load = || self.loader.load(&wanted);
         let key = self.cache.inner.owned(key);
-        self.cache.engine().load_after_miss(key, load, None).expect("there is no deadline")
+        self.cache.inner.load_after_miss(key, load, None).expect("there is no deadline")
     }
 
     /// Returns clones of the keys' values, in the order of the keys; the values that are missing
@@ -199,7 +195,7 @@ where
     /// ```
     pub fn refresh<Q: ToKey<K> + Hash + ?Sized>(&self, key: &Q) -> bool {
         let loader = Arc::clone(&self.loader);
-        self.cache.inner.refresh_key(self.cache.hashed(key), move |key| loader.load(key))
+        self.cache.inner.refresh_key(self.cache.inner.hashed(key), move |key| loader.load(key))
     }
 
     /// Reloads the key's value, stale or not, and returns it; if the key has none, loads it.
@@ -239,7 +235,7 @@ where
     where
         V: Clone,
     {
-        let engine = self.cache.engine();
+        let engine = &self.cache.inner;
         if let Some(entry) = self.cache.peek(key) {
             engine.refresh_node(entry.node());
             engine.await_reload(entry.node(), None);
@@ -297,7 +293,7 @@ where
         // A time limit that overflows is as good as none.
         let begun = Instant::now();
         let (soft, hard) = (begun.checked_add(limits.soft), begun.checked_add(limits.hard));
-        let engine = self.cache.engine();
+        let engine = &self.cache.inner;
         let (found, made) = self.cache.read_entry(key);
         if let Some(entry) = found {
             if engine.is_being_renewed(entry.node()) {
@@ -343,7 +339,7 @@ where
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        self.cache.engine().last_failure(self.cache.hashed(key))
+        self.cache.inner.last_failure(self.cache.inner.hashed(key))
     }
 
     /// See [`Cache::insert`].

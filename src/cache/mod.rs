@@ -21,9 +21,8 @@ pub use key_entry::KeyEntry;
 pub use loading::{LoadLimits, LoadingCache};
 
 use crate::builder::Builder;
-use crate::engine::{Engine, WithHasher};
-use crate::hash::Hashed;
-use std::hash::{BuildHasher, Hash};
+use crate::engine::WithHasher;
+use std::hash::Hash;
 use std::sync::Arc;
 
 /// A concurrent cache in which every entry has a lifetime of its own.
@@ -79,19 +78,8 @@ impl<K, V, S> Cache<K, V, S> {
         Self { inner }
     }
 
-    pub(crate) fn engine(&self) -> &Engine<K, V> {
-        &self.inner.engine
-    }
-
-    pub(crate) fn with_hasher(&self) -> &Arc<WithHasher<K, V, S>> {
+    pub(crate) fn engine(&self) -> &Arc<WithHasher<K, V, S>> {
         &self.inner
-    }
-}
-
-impl<K, V, S: BuildHasher> Cache<K, V, S> {
-    #[inline]
-    pub(crate) fn hashed<'q, Q: Hash + ?Sized>(&self, key: &'q Q) -> Hashed<&'q Q> {
-        self.inner.hashed(key)
     }
 }
 

@@ -43,7 +43,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.entry_count(), 0);
     /// ```
     pub fn run_pending_tasks(&self) {
-        self.engine().run_pending();
+        self.inner.run_pending();
     }
 
     /// Does at most `units` units of maintenance and returns what is left.
@@ -72,7 +72,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert!(slices >= 10);
     /// ```
     pub fn run_pending_tasks_up_to(&self, units: usize) -> Pending {
-        self.engine().run_pending_within(units)
+        self.inner.run_pending_within(units)
     }
 
     /// Returns the receiver of the cache's removals, if the builder was told so
@@ -87,7 +87,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert!(cache.removals().is_some());
     /// ```
     pub fn removals(&self) -> Option<Removals<K, V>> {
-        Removals::take_from(self.engine())
+        Removals::take_from(&self.inner)
     }
 
     /// Ends the cache's service: removes all entries, announces each as `Explicit`, and delivers
@@ -124,6 +124,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.get("k"), None);
     /// ```
     pub fn close(&self) {
-        self.engine().close();
+        self.inner.close();
     }
 }

@@ -49,7 +49,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.get("k"), Some(2));
     /// ```
     pub fn insert(&self, key: K, value: V) {
-        self.engine().insert(self.inner.owned(key), value, Lifetime::Policy);
+        self.inner.insert(self.inner.owned(key), value, Lifetime::Policy);
     }
 
     /// Inserts a value with a lifetime of its own; otherwise like [`insert`](Self::insert).
@@ -71,7 +71,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!((cache.get("short"), cache.get("long")), (None, Some(2)));
     /// ```
     pub fn insert_with_ttl(&self, key: K, value: V, ttl: Duration) {
-        self.engine().insert(self.inner.owned(key), value, Lifetime::For(nanos(ttl)));
+        self.inner.insert(self.inner.owned(key), value, Lifetime::For(nanos(ttl)));
     }
 
     /// Inserts a value with the instant at which the entry expires; otherwise like
@@ -91,7 +91,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.get("k"), None);
     /// ```
     pub fn insert_until(&self, key: K, value: V, deadline: Instant) {
-        self.engine().insert(self.inner.owned(key), value, Lifetime::Until(deadline));
+        self.inner.insert(self.inner.owned(key), value, Lifetime::Until(deadline));
     }
 
     /// Replaces the key's value, if the key has a living entry. Returns a handle on the old entry.
@@ -180,7 +180,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(taken.map(|entry| entry.len()).sum::<usize>(), 2);
     /// ```
     pub fn remove_entry<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> Option<Entry<K, V>> {
-        self.engine().remove(self.hashed(key))
+        self.inner.remove(self.inner.hashed(key))
     }
 
     /// Removes the key's entry if `condition` holds for it, and returns a clone of the value if so.
@@ -210,7 +210,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Q: Equivalent<K> + Hash + ?Sized,
         V: Clone,
     {
-        self.engine().remove_if(self.hashed(key), &mut condition).map(Entry::into_value)
+        self.inner.remove_if(self.inner.hashed(key), &mut condition).map(Entry::into_value)
     }
 
     /// Removes the key's entry, if there is one, as `Explicit`. It returns nothing; otherwise like
@@ -223,7 +223,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.get("k"), None);
     /// ```
     pub fn invalidate<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) {
-        self.engine().remove(self.hashed(key));
+        self.inner.remove(self.inner.hashed(key));
     }
 
     /// Removes all entries: no later read sees an entry that was inserted before this call.
@@ -242,7 +242,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.get("a"), None);
     /// ```
     pub fn invalidate_all(&self) {
-        self.engine().invalidate_all();
+        self.inner.invalidate_all();
     }
 
     /// Keeps the entries for which `keep` holds, and removes the others as `Explicit`.
@@ -265,7 +265,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.iter().count(), 5);
     /// ```
     pub fn retain(&self, keep: impl FnMut(&K, &V) -> bool) {
-        self.engine().retain(keep);
+        self.inner.retain(keep);
     }
 
     /// Removes the entries for which `predicate` holds, as `Explicit`, at once.

@@ -140,8 +140,8 @@ where
         self.hooks.asking = Some(Asking::OF_INSERTS);
         self.hooks.refreshing = Some(Refreshing::BY_A_LOADER);
         self.config.refresh.has_loader = true;
-        let engine = self.into_engine(hasher)?;
-        engine.start_reloads_by(Arc::clone(&loader));
-        Ok(LoadingCache::new(Cache::of_engine(engine), loader))
+        let cache = self.into_cache(hasher)?;
+        cache.engine().start_reloads_by(Arc::clone(&loader));
+        Ok(LoadingCache { cache: Cache { cache }, loader })
     }
 }

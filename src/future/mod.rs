@@ -86,7 +86,7 @@ pub use loading::LoadingCache;
 
 use crate::async_listener::Share;
 use crate::builder::{Async, BuildTarget, Builder, sealed};
-use crate::engine::{Engine, WithHasher};
+use crate::engine::WithHasher;
 use std::fmt;
 use std::future::Future;
 use std::hash::Hash;
@@ -110,8 +110,8 @@ impl<K, V> sealed::Sealed for Cache<K, V> {}
 impl<K, V> BuildTarget<K, V> for Cache<K, V> {
     type Hashed<S> = Cache<K, V, S>;
 
-    fn of_engine<S>(engine: sealed::Built<K, V, S>) -> Cache<K, V, S> {
-        Cache::of_engine(engine.0)
+    fn of_cache<S>(cache: crate::Cache<K, V, S>) -> Cache<K, V, S> {
+        Cache { cache }
     }
 }
 
@@ -133,11 +133,7 @@ where
 }
 
 impl<K, V, S> Cache<K, V, S> {
-    fn of_engine(engine: Arc<WithHasher<K, V, S>>) -> Self {
-        Self { cache: crate::Cache::of_engine(engine) }
-    }
-
-    fn engine(&self) -> &Engine<K, V> {
+    fn engine(&self) -> &Arc<WithHasher<K, V, S>> {
         self.cache.engine()
     }
 
@@ -163,12 +159,7 @@ pub trait FutureExt: Future {
 
 impl<F: Future + ?Sized> FutureExt for F {}
 
-impl<K, V, S> Cache<K, V, S>
-where
-    K: Send + Sync + 'static,
-    V: Send + Sync + 'static,
-    S: Send + Sync + 'static,
-{
+impl<K: Send + Sync, V: Send + Sync, S: Send + Sync> Cache<K, V, S> {
     /// The end of every write: awaits the asynchronous listeners and the limit of waiting
     /// notifications. Operations call this one by one, and no wrapper does it for them: a future
     /// has its arguments once more in each function that they are moved through.

@@ -1,7 +1,7 @@
 //! Writes.
 
 use super::Cache;
-use crate::clock::{NEVER, nanos};
+use crate::clock::{NEVER, Timestamp, nanos};
 use crate::compute::Replacement;
 use crate::engine::as_task;
 use crate::entry::Entry;
@@ -21,25 +21,22 @@ where
 {
     /// See [`crate::Cache::insert`]. Awaits a computation of the key.
     pub async fn insert(&self, key: K, value: V) {
-        self.engine()
-            .insert_async(self.cache.with_hasher().owned(key), value, Lifetime::Policy)
-            .await;
+        let engine = self.engine();
+        engine.insert_async(engine.owned(key), value, Lifetime::Policy).await;
         self.tell().await;
     }
 
     /// See [`crate::Cache::insert_with_ttl`]. Awaits a computation of the key.
     pub async fn insert_with_ttl(&self, key: K, value: V, ttl: Duration) {
-        self.engine()
-            .insert_async(self.cache.with_hasher().owned(key), value, Lifetime::For(nanos(ttl)))
-            .await;
+        let engine = self.engine();
+        engine.insert_async(engine.owned(key), value, Lifetime::For(nanos(ttl))).await;
         self.tell().await;
     }
 
     /// See [`crate::Cache::insert_until`]. Awaits a computation of the key.
     pub async fn insert_until(&self, key: K, value: V, deadline: Instant) {
-        self.engine()
-            .insert_async(self.cache.with_hasher().owned(key), value, Lifetime::Until(deadline))
-            .await;
+        let engine = self.engine();
+        engine.insert_async(engine.owned(key), value, Lifetime::Until(deadline)).await;
         self.tell().await;
     }
 
@@ -54,7 +51,7 @@ where
         let pairs: Vec<(K, Loaded<V>)> =
             pairs.into_iter().map(|(key, value)| (key, value.into())).collect();
         for (key, loaded) in pairs {
-            self.engine().insert_loaded_async(self.cache.with_hasher().owned(key), loaded).await;
+            self.engine().insert_loaded_async(self.engine().owned(key), loaded).await;
             self.tell().await;
         }
     }
@@ -72,7 +69,7 @@ where
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        let result = self.engine().remove_async(self.cache.hashed(key)).await;
+        let result = self.engine().remove_async(self.engine().hashed(key)).await;
         self.tell().await;
         result
     }
@@ -83,14 +80,14 @@ where
         Q: Equivalent<K> + Hash + ?Sized,
         V: Clone,
     {
-        let result = self.engine().remove_if_async(self.cache.hashed(key), condition).await;
+        let result = self.engine().remove_if_async(self.engine().hashed(key), condition).await;
         self.tell().await;
         result.map(Entry::into_value)
     }
 
     /// See [`crate::Cache::invalidate`]. Awaits a computation of the key.
     pub async fn invalidate<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) {
-        self.engine().remove_async(self.cache.hashed(key)).await;
+        self.engine().remove_async(self.engine().hashed(key)).await;
         self.tell().await;
     }
 
@@ -133,11 +130,9 @@ where
     /// See [`crate::Cache::set_ttl`]. Awaits a computation of the key if that has an entry.
     /// Without one it awaits no computation, and returns false.
     pub async fn set_ttl<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q, ttl: Duration) -> bool {
-        let ttl = nanos(ttl);
-        let result = self
-            .engine()
-            .set_hard_deadline_async(self.cache.hashed(key), |now| now.saturating_add(ttl))
-            .await;
+        let (engine, ttl) = (self.engine(), nanos(ttl));
+        let later = |now: Timestamp| now.saturating_add(ttl);
+        let result = engine.set_hard_deadline_async(engine.hashed(key), later).await;
         self.tell().await;
         result
     }
@@ -148,8 +143,9 @@ where
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        let until = self.engine().core.ticker.time_of(deadline);
-        let result = self.engine().set_hard_deadline_async(self.cache.hashed(key), |_| until).await;
+        let engine = self.engine();
+        let until = engine.core.ticker.time_of(deadline);
+        let result = engine.set_hard_deadline_async(engine.hashed(key), |_| until).await;
         self.tell().await;
         result
     }
@@ -157,7 +153,8 @@ where
     /// See [`crate::Cache::persist`]. Awaits a computation of the key if that has an entry.
     /// Without one it awaits no computation, and returns false.
     pub async fn persist<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> bool {
-        let result = self.engine().set_hard_deadline_async(self.cache.hashed(key), |_| NEVER).await;
+        let engine = self.engine();
+        let result = engine.set_hard_deadline_async(engine.hashed(key), |_| NEVER).await;
         self.tell().await;
         result
     }
