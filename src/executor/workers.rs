@@ -5,8 +5,7 @@ use std::io;
 use std::num::NonZero;
 use std::time::{Duration, Instant};
 
-use super::job::{Execute, Job};
-use crate::macros::debug_fields;
+use super::{Execute, Job};
 use crate::primitives::plain::OnceLock;
 use crate::primitives::{Arc, Condvar, Mutex, MutexGuard, catch_user_panic, seeded, thread};
 
@@ -133,17 +132,15 @@ impl State {
             Some(left) if !self.watched => Next::Watch(left),
             Some(_) if dispensable => Next::End,
             Some(_) => Next::Wait(limits.linger),
-            None => self.take_job(now),
+            None => {
+                let Some((_, job)) = self.jobs.pop_front() else { return Next::End };
+                let number = self.next_number;
+                self.next_number += 1;
+                self.running.push((number, now));
+                self.idle -= 1;
+                Next::Run(number, job)
+            }
         }
-    }
-
-    fn take_job(&mut self, now: Instant) -> Next {
-        let Some((_, job)) = self.jobs.pop_front() else { return Next::End };
-        let number = self.next_number;
-        self.next_number += 1;
-        self.running.push((number, now));
-        self.idle -= 1;
-        Next::Run(number, job)
     }
 
     /// The worker that ran the job is idle from now on.
@@ -238,8 +235,6 @@ impl Execute for Workers {
         }
     }
 }
-
-debug_fields!(impl Workers, |it| counts: it.counts());
 
 /// The waiting jobs still run. Then the threads end without lingering.
 impl Drop for Workers {

@@ -74,7 +74,7 @@ where
             move |key, value, cause| -> ListenerFuture { Box::pin(listener(key, value, cause)) };
         let listener = Arc::new(AsyncListener::new(boxing));
         let queue = Arc::clone(&listener);
-        self.config.backlogs.push(Arc::clone(listener.backlog()));
+        self.config.backlogs.push(Arc::clone(&listener.backlog));
         self.hooks.async_listeners.push(listener);
         self.removal_listener(move |removed| queue.push(removed))
     }

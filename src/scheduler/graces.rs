@@ -3,7 +3,7 @@
 //! The end of a grace period wakes nobody. So one thread looks for all clients, often at first and
 //! then less and less often, since a guard may be held for long.
 
-use super::client::{Armed, ClientId};
+use super::{Armed, ClientId};
 use crate::clock::{NEVER, Nanos, Timestamp};
 use crate::epoch::Grace;
 use crate::primitives::{Arc, seeded};
@@ -18,19 +18,13 @@ const EAGER_LOOKS: u32 = 4;
 /// So many clients are armed at once, at most. The scheduler is locked meanwhile.
 const MOST_AT_ONCE: usize = 256;
 
-/// What a client waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Turn {
-    grace: Grace,
-    client: ClientId,
-}
-
 /// See the [module](self).
-#[derive(Debug)]
 pub(super) struct Graces {
-    waiting: BTreeMap<Turn, Arc<Armed>>,
+    /// The clients, by what each waits for.
+    waiting: BTreeMap<(Grace, ClientId), Arc<Armed>>,
     vain_looks: u32,
-    next_look: Timestamp,
+    /// When to look again. [`NEVER`] if no client waits.
+    pub next_look: Timestamp,
 }
 
 impl Graces {
@@ -38,29 +32,24 @@ impl Graces {
         Self { waiting: BTreeMap::new(), vain_looks: 0, next_look: NEVER }
     }
 
-    /// When to look again. [`NEVER`] if no client waits.
-    pub fn next_look(&self) -> Timestamp {
-        self.next_look
-    }
-
     /// The first grace period that a client waits for.
     pub fn first(&self) -> Option<Grace> {
-        self.waiting.first_key_value().map(|(turn, _)| turn.grace)
+        self.waiting.first_key_value().map(|(&(grace, _), _)| grace)
     }
 
     /// Has a client wait, unless it does.
-    pub fn add(&mut self, client: ClientId, armed: &Arc<Armed>, grace: Grace, now: Timestamp) {
+    pub fn add(&mut self, armed: &Arc<Armed>, grace: Grace, now: Timestamp) {
         if armed.grace().is_none() {
             armed.set_grace(Some(grace));
-            self.waiting.insert(Turn { grace, client }, Arc::clone(armed));
+            self.waiting.insert((grace, armed.id), Arc::clone(armed));
             self.look_soon(now);
         }
     }
 
     /// The client is gone.
-    pub fn remove(&mut self, client: ClientId, armed: &Armed) {
+    pub fn remove(&mut self, armed: &Armed) {
         if let Some(grace) = armed.grace() {
-            self.waiting.remove(&Turn { grace, client });
+            self.waiting.remove(&(grace, armed.id));
             if self.waiting.is_empty() {
                 self.next_look = NEVER;
             }
@@ -82,15 +71,15 @@ impl Graces {
     }
 
     /// Takes out clients whose grace period is over.
-    pub fn take_ended(&mut self, now: Timestamp) -> Vec<(ClientId, Arc<Armed>)> {
+    pub fn take_ended(&mut self, now: Timestamp) -> Vec<Arc<Armed>> {
         let mut ended = Vec::new();
         while ended.len() < MOST_AT_ONCE
             && let Some(first) = self.waiting.first_entry()
-            && first.key().grace.is_over()
+            && first.key().0.is_over()
         {
-            let (turn, armed) = first.remove_entry();
+            let armed = first.remove();
             armed.set_grace(None);
-            ended.push((turn.client, armed));
+            ended.push(armed);
         }
         if self.waiting.is_empty() {
             self.next_look = NEVER;
