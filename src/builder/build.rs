@@ -1,11 +1,14 @@
 //! Building a cache.
 
 use super::Builder;
-use crate::cache::Cache;
-use crate::engine::WithHasher;
+use crate::cache::{Cache, LoadingCache};
+use crate::engine::{Asking, Refreshing, WithHasher};
 use crate::error::BuildError;
+use crate::loaded::NoValue;
+use crate::loader::Loader;
 use ahash::RandomState;
 use std::hash::{BuildHasher, Hash};
+use std::sync::Arc;
 
 /// A type of cache that a [`Builder`] builds: [`Cache`], [`future::Cache`](crate::future::Cache) or
 /// [`sync::SegmentedCache`](crate::sync::SegmentedCache). The trait is sealed.
@@ -110,6 +113,79 @@ where
         S: BuildHasher + Send + Sync + 'static,
     {
         Ok(C::of_cache(self.into_cache(hasher)?))
+    }
+}
+
+impl<K, V> Builder<K, V, Cache<K, V>>
+where
+    K: Hash + Eq + Clone + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+{
+    /// Builds a cache that makes missing values itself, by a stored loader, and reloads stale ones.
+    ///
+    /// [`refresh_after_write`](Self::refresh_after_write) and
+    /// [`refresh_after`](Self::refresh_after) say when an entry is stale, and so may the loader
+    /// ([`Loaded::refresh_after`](crate::Loaded::refresh_after)). Otherwise only
+    /// [`refresh`](LoadingCache::refresh) and [`reload`](LoadingCache::reload) do.
+    ///
+    /// *Cost*: 8 bytes per entry, as with a soft deadline.
+    ///
+    /// # Panics
+    /// As [`build`](Self::build).
+    ///
+    /// ```
+    /// use cortado::{Cache, Loaded, LoadingCache};
+    ///
+    /// let lengths: LoadingCache<String, usize, &str> =
+    ///     Cache::builder().build_with_loader(|word: String| match word.len() {
+    ///         0 => Err("no word"),
+    ///         length => Ok(Loaded::new(length)),
+    ///     });
+    /// assert_eq!(lengths.get("four"), Ok(4));
+    /// assert_eq!(*lengths.get("").unwrap_err(), "no word");
+    /// ```
+    #[must_use]
+    pub fn build_with_loader<L: Loader<K, V>>(self, loader: L) -> LoadingCache<K, V, L::Error> {
+        let built = self.try_build_with_loader(loader, RandomState::new());
+        built.unwrap_or_else(|error| error.fail())
+    }
+
+    /// Like [`build_with_loader`](Self::build_with_loader), with a hasher of your own, and returns
+    /// an error instead of panicking.
+    ///
+    /// # Errors
+    /// As [`try_build`](Self::try_build).
+    ///
+    /// ```
+    /// use cortado::{Cache, Loaded, RandomState};
+    /// use std::time::Duration;
+    ///
+    /// let builder = Cache::<u32, u32>::builder().expiry_resolution(Duration::ZERO);
+    /// let double = |n: u32| Ok::<_, ()>(Loaded::new(2 * n));
+    /// let refused = builder.try_build_with_loader(double, RandomState::new());
+    /// assert_eq!(refused.unwrap_err().setting(), "expiry_resolution");
+    /// ```
+    pub fn try_build_with_loader<L, S>(
+        mut self,
+        loader: L,
+        hasher: S,
+    ) -> Result<LoadingCache<K, V, L::Error, S>, BuildError>
+    where
+        L: Loader<K, V>,
+        S: BuildHasher + Send + Sync + 'static,
+    {
+        let loader: Arc<dyn Loader<K, V, Error = L::Error>> = Arc::new(loader);
+        let reload = Arc::clone(&loader);
+        self.hooks.loader = Some(Arc::new(move |key: &K, old: &V| {
+            reload.reload(key, old).map_err(|error| NoValue::Failed(Arc::new(error)))
+        }));
+        self.config.use_workers();
+        self.hooks.asking = Some(Asking::OF_INSERTS);
+        self.hooks.refreshing = Some(Refreshing::BY_A_LOADER);
+        self.config.refresh.has_loader = true;
+        let cache = self.into_cache(hasher)?;
+        cache.engine().start_reloads();
+        Ok(LoadingCache { cache, loader })
     }
 }
 

@@ -1,24 +1,20 @@
 //! The public face: [`Cache`]. Its methods are in the submodules, by subject.
 
-mod bulk;
 #[cfg(any(feature = "internals", cortado_loom))]
 #[path = "../whitebox/doors.rs"]
 mod doors;
-mod guard;
 mod inspect;
-mod iterate;
 mod key_entry;
-mod lifetimes;
 mod load;
 mod loading;
+mod many;
 mod read;
-mod run;
 mod write;
 
-pub(crate) use bulk::loaded;
-pub use guard::LoadGuard;
 pub use key_entry::KeyEntry;
+pub use load::LoadGuard;
 pub use loading::{LoadLimits, LoadingCache};
+pub(crate) use many::loaded;
 
 use crate::builder::Builder;
 use crate::engine::WithHasher;
