@@ -236,10 +236,8 @@ impl<K: Clone, V: Clone> Driver<'_, K, V> {
     /// Polls the notice. True if it was told, false if it has panicked.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<bool> {
         let Some(begun) = &mut self.begun else { return Poll::Ready(true) };
-        match catch_user_panic(|| begun.as_mut().poll(context)) {
-            None => Poll::Ready(false),
-            Some(poll) => poll.map(|()| true),
-        }
+        let poll = catch_user_panic(|| begun.as_mut().poll(context));
+        poll.map_or(Poll::Ready(false), |poll| poll.map(|()| true))
     }
 }
 

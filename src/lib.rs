@@ -249,18 +249,15 @@ pub mod timer;
 #[cfg(all(test, feature = "internals", not(cortado_loom)))]
 mod whitebox;
 
-/// Compiles the programs in the README.
+/// Compiles the programs in the documents.
 #[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-mod readme {}
-
-/// Compiles the programs in the guide.
-#[cfg(doctest)]
-mod guide {
+mod documents {
     macro_rules! pages {
         ($($name:ident: $page:literal,)+) => { $(#[doc = include_str!($page)] mod $name {})+ };
     }
     pages! {
+        readme: "../README.md",
+        changing_over: "../docs/changing-over.md",
         lifetimes: "../docs/guide/lifetimes.md",
         tokens: "../docs/guide/tokens.md",
         dns: "../docs/guide/dns.md",
@@ -276,17 +273,9 @@ mod guide {
         testing: "../docs/guide/testing.md",
         tasks: "../docs/guide/async.md",
     }
+    #[cfg(feature = "timer")]
+    pages! { timers: "../docs/timers.md", }
 }
-
-/// Compiles the programs of the page about timers.
-#[cfg(all(doctest, feature = "timer"))]
-#[doc = include_str!("../docs/timers.md")]
-mod timers_page {}
-
-/// Compiles the programs for those that come from another cache.
-#[cfg(doctest)]
-#[doc = include_str!("../docs/changing-over.md")]
-mod changing_over {}
 
 pub use builder::{BuildTarget, Builder};
 pub use cache::{Cache, KeyEntry, LoadGuard, LoadLimits, LoadingCache};

@@ -2,6 +2,7 @@
 
 use super::Cache;
 use crate::compute::{CompResult, Op};
+use crate::engine::made_before;
 use crate::entry::Entry;
 use crate::key_source::{KeySource, OwnedKey};
 use crate::loaded::{Loaded, LoaderResult};
@@ -84,8 +85,8 @@ where
         init: impl Future<Output = V>,
         mut replace_if: impl FnMut(&V) -> bool,
     ) -> Entry<K, V> {
-        let condition = move |value: &V, _| replace_if(value);
-        self.cache.load_entry_if(self.key, pin!(Some(init)), Loaded::new, Some(condition)).await
+        let (init, condition) = (pin!(Some(init)), Some(|value: &V, _| replace_if(value)));
+        self.cache.load_by(self.key, init, made_before, Loaded::new, condition, identity).await
     }
 
     /// See [`crate::KeyEntry::or_optionally_insert_with`].

@@ -207,24 +207,13 @@ where
         loader: Pin<&mut Option<impl Future<Output = T>>>,
         result_of: fn(T) -> R,
     ) -> impl Future<Output = R::Shared<Entry<K, V>>> {
-        self.load_entry_if(key, loader, result_of, None::<NoLoadCondition<V>>)
-    }
-
-    /// [`load_entry`](Self::load_entry), also in the place of an entry for which `replace_if`
-    /// holds.
-    pub(super) fn load_entry_if<T, R: LoaderResult<V>>(
-        &self,
-        key: impl KeySource<K>,
-        loader: Pin<&mut Option<impl Future<Output = T>>>,
-        result_of: fn(T) -> R,
-        replace_if: Option<impl FnMut(&V, ReadTimes) -> bool>,
-    ) -> impl Future<Output = R::Shared<Entry<K, V>>> {
+        let replace_if = None::<NoLoadCondition<V>>;
         self.load_by(key, loader, made_before, result_of, replace_if, identity)
     }
 
-    /// [`load_entry_if`](Self::load_entry_if) by the future in `init`, or else by that which
-    /// `begin` makes. `part_of` is applied to the entry.
-    async fn load_by<F: Future, R: LoaderResult<V>, T>(
+    /// [`load_entry`](Self::load_entry), also in place of an entry for which `replace_if` holds, by
+    /// the future in `init`, or else by that which `begin` makes. Returns that part of the entry.
+    pub(super) async fn load_by<F: Future, R: LoaderResult<V>, T>(
         &self,
         key: impl KeySource<K>,
         mut init: Pin<&mut Option<F>>,
@@ -313,10 +302,9 @@ where
         init: impl Future<Output = V>,
         mut replace_if: impl FnMut(&V) -> bool,
     ) -> V {
-        let condition = Some(|value: &V, _| replace_if(value));
-        let init = pin!(Some(init));
-        let entry = self.load_entry_if(OwnedKey(key), init, Loaded::new, condition).await;
-        entry.into_value()
+        let (key, condition) = (OwnedKey(key), Some(|value: &V, _| replace_if(value)));
+        let part = Entry::into_value;
+        self.load_by(key, pin!(Some(init)), made_before, Loaded::new, condition, part).await
     }
 
     /// [`load`](Self::load) by a future that may make a value.
