@@ -70,11 +70,11 @@
 //! that it loads or computes. Two operations on one key that are joined in one task wait for each
 //! other as two tasks do.
 
+mod access;
 mod builder;
 mod key_entry;
 mod load;
 mod loading;
-mod operations;
 
 pub use crate::error::PredicateId;
 pub use crate::iter::Iter;
