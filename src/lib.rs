@@ -251,31 +251,8 @@ mod whitebox;
 
 /// Compiles the programs in the documents.
 #[cfg(doctest)]
-mod documents {
-    macro_rules! pages {
-        ($($name:ident: $page:literal,)+) => { $(#[doc = include_str!($page)] mod $name {})+ };
-    }
-    pages! {
-        readme: "../README.md",
-        changing_over: "../docs/changing-over.md",
-        lifetimes: "../docs/guide/lifetimes.md",
-        tokens: "../docs/guide/tokens.md",
-        dns: "../docs/guide/dns.md",
-        http: "../docs/guide/http.md",
-        refresh: "../docs/guide/refresh.md",
-        invalidation: "../docs/guide/invalidation.md",
-        sessions: "../docs/guide/sessions.md",
-        idempotency: "../docs/guide/idempotency.md",
-        negative_caching: "../docs/guide/negative-caching.md",
-        weights: "../docs/guide/weights.md",
-        listeners: "../docs/guide/listeners.md",
-        metrics: "../docs/guide/metrics.md",
-        testing: "../docs/guide/testing.md",
-        tasks: "../docs/guide/async.md",
-    }
-    #[cfg(feature = "timer")]
-    pages! { timers: "../docs/timers.md", }
-}
+#[path = "whitebox/documents.rs"]
+mod documents;
 
 pub use builder::{BuildTarget, Builder};
 pub use cache::{Cache, KeyEntry, LoadGuard, LoadLimits, LoadingCache};
@@ -328,18 +305,5 @@ pub use ahash::RandomState;
 #[cfg(any(feature = "internals", cortado_loom))]
 #[doc(hidden)]
 #[allow(missing_docs)]
-pub mod internals {
-    macro_rules! doors {
-        ($($room:ident)+) => { $(pub mod $room { pub use crate::$room::*; })+ };
-    }
-    doors! {
-        buffer clock drain epoch executor flight hash index links list node outbox pool scheduler
-        sketch wheel
-    }
-    pub mod policy {
-        pub use crate::eviction::*;
-    }
-    pub mod sync {
-        pub use crate::primitives::*;
-    }
-}
+#[path = "whitebox/internals.rs"]
+pub mod internals;
