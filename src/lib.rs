@@ -199,7 +199,6 @@ mod key_source;
 mod macros;
 mod prefetch;
 mod primitives;
-#[cfg_attr(cortado_loom, allow(dead_code))]
 mod system;
 mod to_key;
 
@@ -304,6 +303,5 @@ pub use ahash::RandomState;
 /// Access to the mechanisms for this repository's own tests, fuzzers and benches. Outside semver.
 #[cfg(any(feature = "internals", cortado_loom))]
 #[doc(hidden)]
-#[allow(missing_docs)]
 #[path = "whitebox/internals.rs"]
 pub mod internals;

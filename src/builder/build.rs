@@ -201,7 +201,7 @@ impl<K: Send + Sync + 'static, V: Send + Sync + 'static, C, M> Builder<K, V, C, 
         config.refresh.has_policy = hooks.refresh.is_some();
         config.check()?;
         WithHasher::new(&config, hooks, hasher)
-            .map(Cache::of_engine)
+            .map(|inner| Cache { inner })
             .map_err(|error| BuildError::new("scheduler", format!("its thread: {error}")))
     }
 }

@@ -8,7 +8,6 @@ use crate::key_source::OwnedKey;
 use crate::loaded::{Loaded, LoaderResult};
 use crate::macros::debug_fields;
 use crate::to_key::ToKey;
-use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
@@ -327,4 +326,4 @@ impl<K, V, S> Drop for LoadGuard<K, V, S> {
     }
 }
 
-debug_fields!(impl[K: fmt::Debug, V, S] LoadGuard<K, V, S>, |it| key: it.key());
+debug_fields!(impl[K: std::fmt::Debug, V, S] LoadGuard<K, V, S>, |it| key: it.key());

@@ -235,9 +235,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(next, [1, 2]);
     /// ```
     pub fn soonest_to_expire(&self, limit: usize) -> Vec<Entry<K, V>> {
-        least(self.entries().filter(|entry| entry.expires_in().is_some()), limit, |entry| {
-            entry.deadline()
-        })
+        let mortal = self.entries().filter(|entry| entry.expires_in().is_some());
+        least(mortal, limit, Entry::deadline)
     }
 
     /// Returns handles on the entries that expire last, the latest first; at most `limit`. Entries

@@ -46,7 +46,7 @@ use std::sync::Arc;
 /// assert_eq!(cache.get("token").as_deref(), Some("abc"));
 /// ```
 pub struct Cache<K, V, S = ahash::RandomState> {
-    inner: Arc<WithHasher<K, V, S>>,
+    pub(crate) inner: Arc<WithHasher<K, V, S>>,
 }
 
 impl<K, V> Cache<K, V>
@@ -70,10 +70,6 @@ where
 }
 
 impl<K, V, S> Cache<K, V, S> {
-    pub(crate) fn of_engine(inner: Arc<WithHasher<K, V, S>>) -> Self {
-        Self { inner }
-    }
-
     pub(crate) fn engine(&self) -> &Arc<WithHasher<K, V, S>> {
         &self.inner
     }

@@ -1,7 +1,7 @@
 //! Writes, and lifetimes by key.
 
 use super::Cache;
-use crate::clock::{NEVER, nanos};
+use crate::clock::{NEVER, Timestamp, nanos};
 use crate::compute::Replacement;
 use crate::entry::Entry;
 use crate::error::{PredicateError, PredicateId};
@@ -310,9 +310,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.expires_in("unknown"), Expiration::NoEntry);
     /// ```
     pub fn expires_in<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> Expiration<Duration> {
-        self.inner.expiration(self.inner.hashed(key), |deadline, now| {
-            deadline.saturating_since(now).to_duration()
-        })
+        let left = |deadline: Timestamp, now| deadline.saturating_since(now).to_duration();
+        self.inner.expiration(self.inner.hashed(key), left)
     }
 
     /// Returns when the key's entry expires; otherwise like [`expires_in`](Self::expires_in).

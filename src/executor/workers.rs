@@ -1,7 +1,6 @@
 //! Workers: those of the process, and those of one client. Their job queue, and their threads.
 
 use std::collections::VecDeque;
-use std::io;
 use std::num::NonZero;
 use std::time::{Duration, Instant};
 
@@ -191,7 +190,6 @@ impl Workers {
     }
 
     /// The workers of the process.
-    #[cfg(not(cortado_loom))]
     pub fn global() -> &'static Self {
         static GLOBAL: OnceLock<Workers> = OnceLock::new();
         GLOBAL.get_or_init(Self::new)
@@ -201,7 +199,6 @@ impl Workers {
     /// threads of their own, so that all other jobs find theirs. Jobs beyond [`RELOADS`] wait.
     ///
     /// [`RELOADS`]: Self::RELOADS
-    #[cfg(not(cortado_loom))]
     pub fn for_reloads() -> &'static Self {
         static RELOADS: OnceLock<Workers> = OnceLock::new();
         RELOADS.get_or_init(|| {
@@ -214,7 +211,8 @@ impl Workers {
     /// So many reloads of all caches run on workers at once.
     pub const RELOADS: usize = 64;
 
-    /// Counters for statistics and tests.
+    /// Counters for tests.
+    #[cfg(any(feature = "internals", cortado_loom))]
     pub fn counts(&self) -> Counts {
         let state = self.shared.state.lock();
         let (threads, busy, waiting) = (state.threads(), state.running.len(), state.jobs.len());
@@ -262,22 +260,21 @@ impl Shared {
             }
             return none;
         }
-        match Self::start(shared, &mut state) {
-            Err(_) if state.running.is_empty() => std::mem::take(&mut state.jobs),
-            Ok(()) | Err(_) => none,
+        if !Self::start(shared, &mut state) && state.running.is_empty() {
+            return std::mem::take(&mut state.jobs);
         }
+        none
     }
 
-    fn start(shared: &Arc<Self>, state: &mut State) -> io::Result<()> {
-        if state.threads() >= shared.limits.threads {
-            return Err(io::ErrorKind::WouldBlock.into());
-        }
+    /// Starts a worker, unless there are enough or the system refuses one.
+    fn start(shared: &Arc<Self>, state: &mut State) -> bool {
         let worker = Arc::clone(shared);
         let builder = thread::Builder::new().name("cortado-worker".to_owned());
-        builder.spawn(move || Self::work(&worker))?;
-        state.idle += 1;
-        state.counts.threads_started += 1;
-        Ok(())
+        let has_started = state.threads() < shared.limits.threads
+            && builder.spawn(move || Self::work(&worker)).is_ok();
+        state.idle += usize::from(has_started);
+        state.counts.threads_started += u64::from(has_started);
+        has_started
     }
 
     /// The main loop of a worker's thread.

@@ -9,7 +9,6 @@ use crate::loaded::{Loaded, LoaderResult};
 use crate::macros::debug_fields;
 use crate::to_key::ToKey;
 use std::convert::{Infallible, identity};
-use std::fmt;
 use std::future::{Future, ready};
 use std::hash::{BuildHasher, Hash};
 use std::pin::pin;
@@ -28,7 +27,7 @@ pub type OwnedKeyEntrySelector<'c, K, V, S> = KeyEntry<'c, K, V, S>;
 /// The name by which moka has a [`KeyEntry`] of a key by reference.
 pub type RefKeyEntrySelector<'c, K, Q, V, S> = KeyEntry<'c, K, V, S, &'c Q>;
 
-debug_fields!(impl[K, V, S, Src: fmt::Debug] KeyEntry<'_, K, V, S, Src>, |it| key: it.key);
+debug_fields!(impl[K, V, S, Src: std::fmt::Debug] KeyEntry<'_, K, V, S, Src>, |it| key: it.key);
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Returns the place of a key, to load or compute its value atomically.

@@ -9,9 +9,7 @@ use super::{Alarm, Armed, ClientId, Scheduled};
 use crate::clock::{LAST, NEVER, Nanos, Timestamp};
 use crate::epoch::{self, Grace};
 use crate::primitives::atomic::{Ordering::SeqCst, fence};
-#[cfg(not(cortado_loom))]
-use crate::primitives::plain::OnceLock;
-use crate::primitives::plain::Weak;
+use crate::primitives::plain::{OnceLock, Weak};
 use crate::primitives::{Arc, Condvar, Mutex, MutexGuard, catch_user_panic, seeded, thread};
 
 /// The creation of the scheduler, from which its deadlines count. Unlike the instants of a cache,
@@ -115,7 +113,6 @@ impl Scheduler {
     }
 
     /// The scheduler of the process.
-    #[cfg(not(cortado_loom))]
     pub fn global() -> &'static Self {
         static GLOBAL: OnceLock<Scheduler> = OnceLock::new();
         GLOBAL.get_or_init(Self::new)
