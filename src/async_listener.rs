@@ -33,26 +33,8 @@ pub enum Share {
     Reader,
     /// [`TURN`] notices, and more while the limit is exceeded.
     Writer { limit: Option<usize> },
-    /// What waits, for a call that delivers all.
+    /// What waits when it begins. (A listener may cause a notice for each of these.)
     All,
-}
-
-impl Share {
-    /// How many notices that are, if so many wait. (A listener may cause one for each of them.)
-    fn notices(self, waiting: usize) -> u32 {
-        match self {
-            Self::Reader => 1,
-            Self::Writer { .. } => TURN,
-            Self::All => u32::try_from(waiting).unwrap_or(u32::MAX),
-        }
-    }
-
-    fn limit(self) -> Option<usize> {
-        match self {
-            Self::Writer { limit } => limit,
-            Self::Reader | Self::All => None,
-        }
-    }
 }
 
 /// What an asynchronous listener returns for each removal.
@@ -64,8 +46,9 @@ type Listener<K, V> = Box<dyn Fn(Arc<K>, V, RemovalCause) -> ListenerFuture + Se
 pub struct AsyncListener<K, V> {
     listener: Listener<K, V>,
     queue: SegQueue<Removed<K, V>>,
-    /// How many notices are in the queue. The cache's limit counts them.
-    backlog: Arc<AtomicUsize>,
+    /// How many notices are in the queue. Relaxed: the cache compares it with a limit, which is
+    /// approximate while other threads deliver.
+    pub backlog: Arc<AtomicUsize>,
     desk: Mutex<Desk>,
     /// Tasks that wait until no more notices are in the queue than the limit allows, or until
     /// there is no driver.
@@ -114,12 +97,6 @@ impl<K, V> AsyncListener<K, V> {
         self.panics.swap(0, Ordering::Relaxed)
     }
 
-    /// The number of notices that wait. Relaxed: the cache compares it with a limit, which is
-    /// approximate while other threads deliver.
-    pub fn backlog(&self) -> &Arc<AtomicUsize> {
-        &self.backlog
-    }
-
     /// Whether an operation has nothing to tell. It takes no lock.
     pub fn is_idle(&self) -> bool {
         self.queue.is_empty()
@@ -150,17 +127,21 @@ impl<K: Clone, V: Clone> AsyncListener<K, V> {
     /// wait.
     pub async fn drive(&self, share: Share) {
         let begun = usize::from(self.has_begun.load(Ordering::Relaxed));
-        let most = share.notices(self.queue.len() + begun);
+        let (most, limit) = match share {
+            Share::Reader => (1, None),
+            Share::Writer { limit } => (TURN, limit),
+            Share::All => (u32::try_from(self.queue.len() + begun).unwrap_or(u32::MAX), None),
+        };
         let mut told = 0;
         // A cancelled driver may have left the future of its notice.
         while !self.queue.is_empty() || self.has_begun.load(Ordering::Relaxed) {
             if let Some(driver) = self.take_desk(share) {
-                if driver.tell(share.limit(), most, &mut told).await {
+                if driver.tell(limit, most, &mut told).await {
                     return;
                 }
                 continue;
             }
-            let Some(limit) = share.limit() else { return };
+            let Some(limit) = limit else { return };
             // Relaxed: a waiter stores it before it waits, and the fences there order that.
             self.limit.store(limit, Ordering::Relaxed);
             let is_enough = || self.backlog.load(Ordering::Relaxed) <= limit;
@@ -255,10 +236,8 @@ impl<K: Clone, V: Clone> Driver<'_, K, V> {
     /// Polls the notice. True if it was told, false if it has panicked.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<bool> {
         let Some(begun) = &mut self.begun else { return Poll::Ready(true) };
-        match catch_user_panic(|| begun.as_mut().poll(context)) {
-            None => Poll::Ready(false),
-            Some(poll) => poll.map(|()| true),
-        }
+        let poll = catch_user_panic(|| begun.as_mut().poll(context));
+        poll.map_or(Poll::Ready(false), |poll| poll.map(|()| true))
     }
 }
 

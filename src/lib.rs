@@ -199,7 +199,6 @@ mod key_source;
 mod macros;
 mod prefetch;
 mod primitives;
-#[cfg_attr(cortado_loom, allow(dead_code))]
 mod system;
 mod to_key;
 
@@ -249,44 +248,10 @@ pub mod timer;
 #[cfg(all(test, feature = "internals", not(cortado_loom)))]
 mod whitebox;
 
-/// Compiles the programs in the README.
+/// Compiles the programs in the documents.
 #[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-mod readme {}
-
-/// Compiles the programs in the guide.
-#[cfg(doctest)]
-mod guide {
-    macro_rules! pages {
-        ($($name:ident: $page:literal,)+) => { $(#[doc = include_str!($page)] mod $name {})+ };
-    }
-    pages! {
-        lifetimes: "../docs/guide/lifetimes.md",
-        tokens: "../docs/guide/tokens.md",
-        dns: "../docs/guide/dns.md",
-        http: "../docs/guide/http.md",
-        refresh: "../docs/guide/refresh.md",
-        invalidation: "../docs/guide/invalidation.md",
-        sessions: "../docs/guide/sessions.md",
-        idempotency: "../docs/guide/idempotency.md",
-        negative_caching: "../docs/guide/negative-caching.md",
-        weights: "../docs/guide/weights.md",
-        listeners: "../docs/guide/listeners.md",
-        metrics: "../docs/guide/metrics.md",
-        testing: "../docs/guide/testing.md",
-        tasks: "../docs/guide/async.md",
-    }
-}
-
-/// Compiles the programs of the page about timers.
-#[cfg(all(doctest, feature = "timer"))]
-#[doc = include_str!("../docs/timers.md")]
-mod timers_page {}
-
-/// Compiles the programs for those that come from another cache.
-#[cfg(doctest)]
-#[doc = include_str!("../docs/changing-over.md")]
-mod changing_over {}
+#[path = "whitebox/documents.rs"]
+mod documents;
 
 pub use builder::{BuildTarget, Builder};
 pub use cache::{Cache, KeyEntry, LoadGuard, LoadLimits, LoadingCache};
@@ -338,19 +303,5 @@ pub use ahash::RandomState;
 /// Access to the mechanisms for this repository's own tests, fuzzers and benches. Outside semver.
 #[cfg(any(feature = "internals", cortado_loom))]
 #[doc(hidden)]
-#[allow(missing_docs)]
-pub mod internals {
-    macro_rules! doors {
-        ($($room:ident)+) => { $(pub mod $room { pub use crate::$room::*; })+ };
-    }
-    doors! {
-        buffer clock drain epoch executor flight hash index links list node outbox pool scheduler
-        sketch wheel
-    }
-    pub mod policy {
-        pub use crate::eviction::*;
-    }
-    pub mod sync {
-        pub use crate::primitives::*;
-    }
-}
+#[path = "whitebox/internals.rs"]
+pub mod internals;

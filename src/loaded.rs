@@ -132,7 +132,6 @@ impl Reason for Infallible {
 }
 
 /// The loader returned `None`.
-#[derive(Clone, Copy, Debug)]
 pub struct Absent;
 
 impl Reason for Absent {

@@ -1,5 +1,7 @@
 //! Stored loaders, and what a reload brings.
 
+#![expect(clippy::type_complexity, reason = "an alias would hide what a loader returns")]
+
 use crate::clock::nanos;
 use crate::expiration::{Lease, Lifetime};
 use crate::loaded::{Loaded, NoValue};
@@ -97,10 +99,6 @@ pub trait Loader<K, V>: Send + Sync + 'static {
     /// * A key for which it returns nothing has no value. Callers who wait for it load it
     ///   themselves.
     /// * A value whose key was not asked for is inserted, too.
-    #[expect(
-        clippy::type_complexity,
-        reason = "an alias would hide what an implementation returns"
-    )]
     fn load_many(&self, keys: &[&K]) -> Vec<(K, Result<Loaded<V>, Self::Error>)>
     where
         K: Clone,
@@ -217,10 +215,6 @@ pub trait AsyncLoader<K: Send + Sync, V: Send + Sync>: Send + Sync + 'static {
 
     /// See [`Loader::load_many`]. By default it loads one key after the other: what an upstream
     /// bears at once is yours to say.
-    #[expect(
-        clippy::type_complexity,
-        reason = "an alias would hide what an implementation returns"
-    )]
     fn load_many(
         &self,
         keys: &[&K],
@@ -290,14 +284,12 @@ pub type AsyncAnswers<'a, K, V, E> =
 pub trait AnyAsyncLoader<K, V, E>: Send + Sync {
     fn load<'a>(&'a self, key: &'a K) -> AsyncAnswer<'a, Loaded<V>, E>;
     fn reload<'a>(&'a self, key: &'a K, old: &'a V) -> AsyncAnswer<'a, Reloaded<V>, E>;
-    fn load_many(&self, keys: Vec<K>) -> AsyncAnswers<'_, K, V, E>
-    where
-        K: Clone;
+    fn load_many(&self, keys: Vec<K>) -> AsyncAnswers<'_, K, V, E>;
 }
 
 impl<K, V, L> AnyAsyncLoader<K, V, L::Error> for L
 where
-    K: Send + Sync + 'static,
+    K: Clone + Send + Sync + 'static,
     V: Send + Sync + 'static,
     L: AsyncLoader<K, V>,
 {
@@ -311,10 +303,7 @@ where
         Box::pin(async move { AsyncLoader::reload(self, key, old).await })
     }
 
-    fn load_many(&self, keys: Vec<K>) -> AsyncAnswers<'_, K, V, L::Error>
-    where
-        K: Clone,
-    {
+    fn load_many(&self, keys: Vec<K>) -> AsyncAnswers<'_, K, V, L::Error> {
         Box::pin(async move {
             let made = {
                 let keys: Vec<&K> = keys.iter().collect();

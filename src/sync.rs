@@ -59,8 +59,8 @@ impl<K, V> sealed::Sealed for SegmentedCache<K, V> {}
 impl<K, V> BuildTarget<K, V> for SegmentedCache<K, V> {
     type Hashed<S> = SegmentedCache<K, V, S>;
 
-    fn of_engine<S>(engine: sealed::Built<K, V, S>) -> SegmentedCache<K, V, S> {
-        SegmentedCache(Cache::of_engine(engine.0))
+    fn of_cache<S>(cache: Cache<K, V, S>) -> SegmentedCache<K, V, S> {
+        SegmentedCache(cache)
     }
 }
 

@@ -1,9 +1,11 @@
 //! Building a cache.
 
 use super::Builder;
-use crate::cache::Cache;
-use crate::engine::WithHasher;
+use crate::cache::{Cache, LoadingCache};
+use crate::engine::{Asking, Refreshing, WithHasher};
 use crate::error::BuildError;
+use crate::loaded::NoValue;
+use crate::loader::Loader;
 use ahash::RandomState;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
@@ -19,17 +21,11 @@ pub trait BuildTarget<K, V>: sealed::Sealed {
     type Hashed<S>;
 
     #[doc(hidden)]
-    fn of_engine<S>(engine: sealed::Built<K, V, S>) -> Self::Hashed<S>;
+    fn of_cache<S>(cache: Cache<K, V, S>) -> Self::Hashed<S>;
 }
 
 pub(crate) mod sealed {
-    use crate::engine::WithHasher;
-    use std::sync::Arc;
-
     pub trait Sealed {}
-
-    /// It keeps the engine out of the public interface.
-    pub struct Built<K, V, S>(pub(crate) Arc<WithHasher<K, V, S>>);
 }
 
 impl<K, V> sealed::Sealed for Cache<K, V> {}
@@ -37,8 +33,8 @@ impl<K, V> sealed::Sealed for Cache<K, V> {}
 impl<K, V> BuildTarget<K, V> for Cache<K, V> {
     type Hashed<S> = Cache<K, V, S>;
 
-    fn of_engine<S>(engine: sealed::Built<K, V, S>) -> Cache<K, V, S> {
-        Cache::of_engine(engine.0)
+    fn of_cache<S>(cache: Cache<K, V, S>) -> Cache<K, V, S> {
+        cache
     }
 }
 
@@ -116,19 +112,88 @@ where
     where
         S: BuildHasher + Send + Sync + 'static,
     {
-        Ok(C::of_engine(sealed::Built(self.into_engine(hasher)?)))
+        Ok(C::of_cache(self.into_cache(hasher)?))
     }
 }
 
-impl<K, V, C, M> Builder<K, V, C, M>
+impl<K, V> Builder<K, V, Cache<K, V>>
 where
-    K: Hash + Eq + Send + Sync + 'static,
+    K: Hash + Eq + Clone + Send + Sync + 'static,
     V: Send + Sync + 'static,
 {
-    /// Checks the settings and makes the engine of a cache.
-    pub(crate) fn into_engine<S>(self, hasher: S) -> Result<Arc<WithHasher<K, V, S>>, BuildError>
+    /// Builds a cache that makes missing values itself, by a stored loader, and reloads stale ones.
+    ///
+    /// [`refresh_after_write`](Self::refresh_after_write) and
+    /// [`refresh_after`](Self::refresh_after) say when an entry is stale, and so may the loader
+    /// ([`Loaded::refresh_after`](crate::Loaded::refresh_after)). Otherwise only
+    /// [`refresh`](LoadingCache::refresh) and [`reload`](LoadingCache::reload) do.
+    ///
+    /// *Cost*: 8 bytes per entry, as with a soft deadline.
+    ///
+    /// # Panics
+    /// As [`build`](Self::build).
+    ///
+    /// ```
+    /// use cortado::{Cache, Loaded, LoadingCache};
+    ///
+    /// let lengths: LoadingCache<String, usize, &str> =
+    ///     Cache::builder().build_with_loader(|word: String| match word.len() {
+    ///         0 => Err("no word"),
+    ///         length => Ok(Loaded::new(length)),
+    ///     });
+    /// assert_eq!(lengths.get("four"), Ok(4));
+    /// assert_eq!(*lengths.get("").unwrap_err(), "no word");
+    /// ```
+    #[must_use]
+    pub fn build_with_loader<L: Loader<K, V>>(self, loader: L) -> LoadingCache<K, V, L::Error> {
+        let built = self.try_build_with_loader(loader, RandomState::new());
+        built.unwrap_or_else(|error| error.fail())
+    }
+
+    /// Like [`build_with_loader`](Self::build_with_loader), with a hasher of your own, and returns
+    /// an error instead of panicking.
+    ///
+    /// # Errors
+    /// As [`try_build`](Self::try_build).
+    ///
+    /// ```
+    /// use cortado::{Cache, Loaded, RandomState};
+    /// use std::time::Duration;
+    ///
+    /// let builder = Cache::<u32, u32>::builder().expiry_resolution(Duration::ZERO);
+    /// let double = |n: u32| Ok::<_, ()>(Loaded::new(2 * n));
+    /// let refused = builder.try_build_with_loader(double, RandomState::new());
+    /// assert_eq!(refused.unwrap_err().setting(), "expiry_resolution");
+    /// ```
+    pub fn try_build_with_loader<L, S>(
+        mut self,
+        loader: L,
+        hasher: S,
+    ) -> Result<LoadingCache<K, V, L::Error, S>, BuildError>
     where
+        L: Loader<K, V>,
         S: BuildHasher + Send + Sync + 'static,
+    {
+        let loader: Arc<dyn Loader<K, V, Error = L::Error>> = Arc::new(loader);
+        let reload = Arc::clone(&loader);
+        self.hooks.loader = Some(Arc::new(move |key: &K, old: &V| {
+            reload.reload(key, old).map_err(|error| NoValue::Failed(Arc::new(error)))
+        }));
+        self.config.use_workers();
+        self.hooks.asking = Some(Asking::OF_INSERTS);
+        self.hooks.refreshing = Some(Refreshing::BY_A_LOADER);
+        self.config.refresh.has_loader = true;
+        let cache = self.into_cache(hasher)?;
+        cache.engine().start_reloads();
+        Ok(LoadingCache { cache, loader })
+    }
+}
+
+impl<K: Send + Sync + 'static, V: Send + Sync + 'static, C, M> Builder<K, V, C, M> {
+    /// Checks the settings and makes the cache for threads.
+    pub(crate) fn into_cache<S>(self, hasher: S) -> Result<Cache<K, V, S>, BuildError>
+    where
+        S: Send + Sync + 'static,
     {
         let Self { mut config, hooks, target: _ } = self;
         config.weighs = hooks.weigher.is_some();
@@ -136,6 +201,7 @@ where
         config.refresh.has_policy = hooks.refresh.is_some();
         config.check()?;
         WithHasher::new(&config, hooks, hasher)
+            .map(|inner| Cache { inner })
             .map_err(|error| BuildError::new("scheduler", format!("its thread: {error}")))
     }
 }

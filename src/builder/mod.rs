@@ -3,7 +3,6 @@
 mod build;
 mod lifetimes;
 mod listeners;
-mod refresh;
 
 pub use build::BuildTarget;
 pub(crate) use build::sealed;
@@ -11,10 +10,9 @@ pub(crate) use build::sealed;
 use crate::cache::Cache;
 use crate::clock::Clock;
 use crate::config::{Config, EvictionPolicy};
-use crate::engine::Asking;
-use crate::engine::Hooks;
 #[cfg(not(cortado_loom))]
 use crate::engine::schedule;
+use crate::engine::{Asking, Hooks};
 use crate::macros::debug_fields;
 use std::marker::PhantomData;
 

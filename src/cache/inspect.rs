@@ -1,8 +1,10 @@
-//! Questions about a cache as a whole.
+//! Questions about a cache as a whole, maintenance on request, and the end of a cache.
 
 use super::Cache;
 use crate::clock::{ClockTime, nanos};
 use crate::config::Policy;
+use crate::engine::Pending;
+use crate::removals::Removals;
 use crate::stats::Stats;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
@@ -12,7 +14,7 @@ impl<K, V, S> Cache<K, V, S> {
     /// Returns the name that the builder gave the cache.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
-        self.engine().name()
+        self.inner.name()
     }
 
     /// Returns the number of entries as of the last maintenance.
@@ -29,7 +31,7 @@ impl<K, V, S> Cache<K, V, S> {
     /// ```
     #[must_use]
     pub fn entry_count(&self) -> u64 {
-        self.engine().core.entries()
+        self.inner.core.entries()
     }
 
     /// Returns the weight of all entries together; otherwise like
@@ -48,7 +50,7 @@ impl<K, V, S> Cache<K, V, S> {
     /// ```
     #[must_use]
     pub fn weighted_size(&self) -> u64 {
-        self.engine().core.weight()
+        self.inner.core.weight()
     }
 
     /// Returns the present by the cache's clock, precisely, to be compared with what
@@ -58,7 +60,7 @@ impl<K, V, S> Cache<K, V, S> {
     /// clock is called, with its panics.
     #[must_use]
     pub fn clock_now(&self) -> ClockTime {
-        ClockTime::new(self.engine().core.ticker.now())
+        ClockTime::new(self.inner.core.ticker.now())
     }
 
     /// Returns what an `Instant` is by the cache's clock, as
@@ -78,7 +80,7 @@ impl<K, V, S> Cache<K, V, S> {
     /// ```
     #[must_use]
     pub fn clock_time(&self, at: Instant) -> ClockTime {
-        ClockTime::new(self.engine().core.ticker.time_of(at))
+        ClockTime::new(self.inner.core.ticker.time_of(at))
     }
 
     /// Changes the bound on the cache's size or weight. Returns false, and does nothing, if the
@@ -100,7 +102,7 @@ impl<K, V, S> Cache<K, V, S> {
     /// assert_eq!(cache.entry_count(), 10);
     /// ```
     pub fn set_max_capacity(&self, max_capacity: u64) -> bool {
-        self.engine().core.change_max_capacity(max_capacity)
+        self.inner.core.change_max_capacity(max_capacity)
     }
 
     /// Changes the [`time_to_live`](crate::Builder::time_to_live) of entries that are written from
@@ -121,7 +123,7 @@ impl<K, V, S> Cache<K, V, S> {
     /// assert_eq!(cache.expires_in("k"), Expiration::Never);
     /// ```
     pub fn set_time_to_live(&self, time_to_live: Option<Duration>) {
-        self.engine().core.lifetimes.set_live(time_to_live.map(nanos));
+        self.inner.core.lifetimes.set_live(time_to_live.map(nanos));
     }
 
     /// Changes the [`time_to_idle`](crate::Builder::time_to_idle). Returns false, and does nothing,
@@ -142,7 +144,7 @@ impl<K, V, S> Cache<K, V, S> {
     /// assert!(!Cache::<u32, u32>::new(100).set_time_to_idle(Duration::from_secs(600)));
     /// ```
     pub fn set_time_to_idle(&self, time_to_idle: Duration) -> bool {
-        self.engine().change_idle_time(nanos(time_to_idle))
+        self.inner.change_idle_time(nanos(time_to_idle))
     }
 
     /// Returns the settings that decide how long entries stay.
@@ -163,7 +165,7 @@ impl<K, V, S> Cache<K, V, S> {
     /// ```
     #[must_use]
     pub fn policy(&self) -> Policy {
-        self.engine().policy()
+        self.inner.policy()
     }
 
     /// Returns what the cache has done so far, if the builder said `record_stats(true)`. Otherwise
@@ -184,7 +186,7 @@ impl<K, V, S> Cache<K, V, S> {
     /// ```
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.engine().stats()
+        self.inner.stats()
     }
 
     /// Returns the time until the maintenance has an entry to expire, as of the last maintenance.
@@ -212,7 +214,7 @@ impl<K, V, S> Cache<K, V, S> {
     /// ```
     #[must_use]
     pub fn next_expiration(&self) -> Option<Duration> {
-        self.engine().core.next_expiration()
+        self.inner.core.next_expiration()
     }
 }
 
@@ -263,5 +265,128 @@ where
             map.entry(entry.key(), entry.value());
         }
         if entries.next().is_some() { map.finish_non_exhaustive() } else { map.finish() }
+    }
+}
+
+impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
+    /// Finishes the maintenance.
+    ///
+    /// It applies recorded reads and writes, removes every entry that is due, evicts down to the
+    /// capacity, sweeps after an `invalidate_all`, releases memory that no thread can be reading,
+    /// and delivers the notifications that wait or that this work causes. (In a cache with a
+    /// [receiver](crate::Builder::removals), removals stay in the queue until they are received.)
+    /// If another thread is delivering, that one delivers the rest, and this call does not wait for
+    /// its listener.
+    ///
+    /// No program has to call this: operations do the same work piece by piece, and so does the
+    /// background thread of a [`scheduler`](crate::Builder::scheduler). The call serves tests, and
+    /// programs that want the work done at a time of their choosing.
+    ///
+    /// *Expiration*: removes and announces every entry whose deadline has come, whatever the
+    /// [`expiry_resolution`](crate::Builder::expiry_resolution). A precise reading of the clock
+    /// after the call began decides.
+    ///
+    /// *Blocking*: waits for a pass that is running, and takes as long as the work does.
+    ///
+    /// *Callbacks*: the listener and destructors may run here. What they write, and the removals
+    /// that they cause, may be left to the next maintenance. So the call ends also where a listener
+    /// puts evicted entries back. A call from within them does the work, but leaves notifications
+    /// and destructors to the outer call. A call from within a load, a computation or another
+    /// callback leaves them to the end of the outermost of these.
+    ///
+    /// ```
+    /// use cortado::{Cache, Clock};
+    /// use std::time::Duration;
+    ///
+    /// let (clock, hand) = Clock::manual();
+    /// let cache = Cache::builder().time_to_live(Duration::from_secs(60)).clock(clock).build();
+    /// cache.insert("k", 1);
+    /// hand.advance(Duration::from_secs(60));
+    /// cache.run_pending_tasks();
+    /// assert_eq!(cache.entry_count(), 0);
+    /// ```
+    pub fn run_pending_tasks(&self) {
+        self.inner.run_pending();
+    }
+
+    /// Does at most `units` units of maintenance and returns what is left.
+    ///
+    /// *Units*: a unit is an expiration, an eviction, an entry moved in the wheel, or one that
+    /// [`invalidate_all`](Self::invalidate_all) has ended. Two things
+    /// come on top: at most `units` notifications, and an eviction for each write recorded since
+    /// the last maintenance.
+    ///
+    /// *Expiration*: an entry is due when the tick of the timer wheel
+    /// ([`expiry_resolution`](crate::Builder::expiry_resolution)) that contains its deadline is
+    /// over.
+    ///
+    /// ```
+    /// use cortado::{Cache, Clock};
+    /// use std::time::Duration;
+    ///
+    /// let (clock, hand) = Clock::manual();
+    /// let cache = Cache::builder().time_to_live(Duration::from_secs(1)).clock(clock).build();
+    /// (0..1000).for_each(|n| cache.insert(n, n));
+    /// hand.advance(Duration::from_secs(5));
+    /// let mut slices = 1;
+    /// while !cache.run_pending_tasks_up_to(100).is_done() {
+    ///     slices += 1;
+    /// }
+    /// assert!(slices >= 10);
+    /// ```
+    pub fn run_pending_tasks_up_to(&self, units: usize) -> Pending {
+        self.inner.run_pending_within(units)
+    }
+
+    /// Returns the receiver of the cache's removals, if the builder was told so
+    /// ([`Builder::removals`](crate::Builder::removals)); `None` otherwise, and as long as there is
+    /// another receiver.
+    ///
+    /// ```
+    /// let cache: cortado::Cache<u32, u32> = cortado::Cache::builder().removals(true).build();
+    /// let removals = cache.removals().unwrap();
+    /// assert!(cache.removals().is_none());
+    /// drop(removals);
+    /// assert!(cache.removals().is_some());
+    /// ```
+    pub fn removals(&self) -> Option<Removals<K, V>> {
+        Removals::take_from(&self.inner)
+    }
+
+    /// Ends the cache's service: removes all entries, announces each as `Explicit`, and delivers
+    /// all notifications.
+    ///
+    /// Values that are inserted from now on are not stored and leave at once, as `Explicit`. A
+    /// value that the listener itself puts back from now on is dropped without an announcement,
+    /// since announcing it would have no end. In a cache with a receiver, so is every value that is
+    /// inserted after the call.
+    /// [`Stats::refused_after_close`](crate::Stats::refused_after_close) counts these values.
+    ///
+    /// Loads and reloads that are under way go on, and their callers get the values. A
+    /// [`LoadingCache`](crate::LoadingCache) asks its loader at each `get` from now on.
+    ///
+    /// Dropping the last handle without this call announces nothing.
+    ///
+    /// *Blocking*: does all the maintenance, however much there is. If another thread is running
+    /// the listener, the call waits for it without using the core. A call from within a listener, a
+    /// destructor, a load, a computation or another callback does not wait: it leaves the rest of
+    /// the notifications to that thread.
+    ///
+    /// ```
+    /// use cortado::{Cache, RemovalCause};
+    /// use std::sync::mpsc::channel;
+    ///
+    /// let (told, removals) = channel();
+    /// let cache = Cache::builder()
+    ///     .removal_listener(move |removed| told.send((*removed.key(), removed.cause())).unwrap())
+    ///     .build();
+    /// cache.insert("k", 1);
+    /// cache.close();
+    /// assert_eq!(removals.try_recv(), Ok(("k", RemovalCause::Explicit)));
+    /// cache.insert("k", 2);
+    /// assert_eq!(cache.get("k"), None);
+    /// ```
+    pub fn close(&self) {
+        self.inner.close();
     }
 }

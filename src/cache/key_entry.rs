@@ -8,7 +8,6 @@ use crate::loaded::{Loaded, LoaderResult};
 use crate::macros::debug_fields;
 use crate::to_key::ToKey;
 use std::convert::Infallible;
-use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +20,7 @@ pub struct KeyEntry<'c, K, V, S, Src = OwnedKey<K>> {
     key: Src,
 }
 
-debug_fields!(impl[K, V, S, Src: fmt::Debug] KeyEntry<'_, K, V, S, Src>, |it| key: it.key);
+debug_fields!(impl[K, V, S, Src: std::fmt::Debug] KeyEntry<'_, K, V, S, Src>, |it| key: it.key);
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Returns the place of a key, to load or compute its value atomically.
@@ -145,13 +144,9 @@ impl<K: Hash + Eq, V, S: BuildHasher, Src: KeySource<K>> KeyEntry<'_, K, V, S, S
         init: impl FnOnce() -> V,
         mut replace_if: impl FnMut(&V) -> bool,
     ) -> Entry<K, V> {
-        let init = |_| Loaded::new(init());
+        let (engine, init) = (&self.cache.inner, |_| Loaded::new(init()));
         let mut condition = |value: &V, _| replace_if(value);
-        Loaded::<V>::shared(self.cache.engine().load(
-            self.cache.with_hasher().source(self.key),
-            init,
-            Some(&mut condition),
-        ))
+        Loaded::<V>::shared(engine.load(engine.source(self.key), init, Some(&mut condition)))
     }
 
     /// Returns a handle on the key's entry; if the key has none, `init` may make the value.
@@ -211,11 +206,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, Src: KeySource<K>> KeyEntry<'_, K, V, S, S
         self,
         loader: impl FnOnce() -> R,
     ) -> R::Shared<Entry<K, V>> {
-        R::shared(self.cache.engine().load(
-            self.cache.with_hasher().source(self.key),
-            |_| loader(),
-            None,
-        ))
+        R::shared(self.cache.inner.load(self.cache.inner.source(self.key), |_| loader(), None))
     }
 
     /// Looks at the key's living entry, decides, and does what was decided, atomically.
@@ -284,7 +275,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, Src: KeySource<K>> KeyEntry<'_, K, V, S, S
     where
         F: FnOnce(Option<Entry<K, V>>) -> Result<Op<V>, E>,
     {
-        self.cache.engine().compute(self.cache.with_hasher().source(self.key).into_key(), compute)
+        self.cache.inner.compute(self.cache.inner.source(self.key).into_key(), compute)
     }
 
     /// Inserts the value that `compute` makes from the key's living entry, and returns a handle

@@ -21,15 +21,11 @@ use std::time::{Duration, Instant};
 ///
 /// Like a `Cache` it is a handle: cloning it is cheap, and all clones are the same cache.
 pub struct LoadingCache<K, V, E, S = ahash::RandomState> {
-    cache: Cache<K, V, S>,
-    loader: Arc<dyn Loader<K, V, Error = E>>,
+    pub(crate) cache: Cache<K, V, S>,
+    pub(crate) loader: Arc<dyn Loader<K, V, Error = E>>,
 }
 
 impl<K, V, E, S> LoadingCache<K, V, E, S> {
-    pub(crate) fn new(cache: Cache<K, V, S>, loader: Arc<dyn Loader<K, V, Error = E>>) -> Self {
-        Self { cache, loader }
-    }
-
     /// The cache, without the loader.
     #[must_use]
     pub fn cache(&self) -> &Cache<K, V, S> {
@@ -81,15 +77,17 @@ where
     where
         V: Clone,
     {
-        match self.cache.engine().read_clone_only(self.cache.hashed(key)) {
+        let engine = &self.cache.inner;
+        let hashed = engine.hashed(key);
+        match engine.read_clone_only(hashed) {
             (Some(value), false) => return Ok(value),
             (Some(value), true) => {
-                let Some(made) = self.cache.engine().after_own_read() else { return Ok(value) };
-                if let Some(present) = self.after_reload(key, made) {
+                let Some(made) = engine.after_own_read() else { return Ok(value) };
+                if let Some(present) = engine.entry_after_reload(hashed, made) {
                     return Ok(present.into_value());
                 }
             }
-            (None, true) => self.cache.engine().after_read(),
+            (None, true) => engine.after_read(),
             (None, false) => {}
         }
         self.load_uncounted(key.to_key()).map(Entry::into_value)
@@ -113,7 +111,8 @@ where
         match self.cache.read_entry(key) {
             (Some(entry), None) => return Ok(entry),
             (Some(_), Some(made)) => {
-                if let Some(present) = self.after_reload(key, made) {
+                let engine = &self.cache.inner;
+                if let Some(present) = engine.entry_after_reload(engine.hashed(key), made) {
                     return Ok(present);
                 }
             }
@@ -122,21 +121,17 @@ where
         self.load_uncounted(key.to_key())
     }
 
-    /// See [`entry_after_reload`](crate::engine::Engine::entry_after_reload).
-    fn after_reload<Q: Equivalent<K> + Hash + ?Sized>(
-        &self,
-        key: &Q,
-        made: Vec<Entry<K, V>>,
-    ) -> Option<Entry<K, V>> {
-        self.cache.engine().entry_after_reload(self.cache.hashed(key), made)
-    }
-
     /// Loads a key that a read has just found without a value.
     fn load_uncounted(&self, key: K) -> Result<Entry<K, V>, Arc<E>> {
+        self.load_until(None, key).expect("there is no deadline")
+    }
+
+    /// [`load_uncounted`](Self::load_uncounted), which waits for another call's load no longer than
+    /// until `deadline`.
+    fn load_until(&self, deadline: Option<Instant>, key: K) -> Option<Result<Entry<K, V>, Arc<E>>> {
         let wanted = key.clone();
-        let load = || self.loader.load(&wanted);
-        let key = self.cache.inner.owned(key);
-        self.cache.engine().load_after_miss(key, load, None).expect("there is no deadline")
+        let engine = &self.cache.inner;
+        engine.load_after_miss(engine.owned(key), || self.loader.load(&wanted), deadline)
     }
 
     /// Returns clones of the keys' values, in the order of the keys; the values that are missing
@@ -199,7 +194,7 @@ where
     /// ```
     pub fn refresh<Q: ToKey<K> + Hash + ?Sized>(&self, key: &Q) -> bool {
         let loader = Arc::clone(&self.loader);
-        self.cache.inner.refresh_key(self.cache.hashed(key), move |key| loader.load(key))
+        self.cache.inner.refresh_key(self.cache.inner.hashed(key), move |key| loader.load(key))
     }
 
     /// Reloads the key's value, stale or not, and returns it; if the key has none, loads it.
@@ -239,7 +234,7 @@ where
     where
         V: Clone,
     {
-        let engine = self.cache.engine();
+        let engine = &self.cache.inner;
         if let Some(entry) = self.cache.peek(key) {
             engine.refresh_node(entry.node());
             engine.await_reload(entry.node(), None);
@@ -297,24 +292,20 @@ where
         // A time limit that overflows is as good as none.
         let begun = Instant::now();
         let (soft, hard) = (begun.checked_add(limits.soft), begun.checked_add(limits.hard));
-        let engine = self.cache.engine();
+        let engine = &self.cache.inner;
         let (found, made) = self.cache.read_entry(key);
         if let Some(entry) = found {
             if engine.is_being_renewed(entry.node()) {
                 // A time limit that is `None` never comes.
                 engine.await_reload(entry.node(), soft.into_iter().chain(hard).min());
             }
-            if let Some(present) = self.after_reload(key, made.unwrap_or_default()) {
+            let present = engine.entry_after_reload(engine.hashed(key), made.unwrap_or_default());
+            if let Some(present) = present {
                 return Ok(present.into_value());
             }
         }
-        let wanted = key.to_key();
-        let load = || self.loader.load(&wanted);
-        match engine.load_after_miss(self.cache.inner.owned(wanted.clone()), load, hard) {
-            Some(Ok(entry)) => Ok(entry.into_value()),
-            Some(Err(error)) => Err(LoadError::Failed(error)),
-            None => Err(LoadError::TimedOut),
-        }
+        let loaded = self.load_until(hard, key.to_key()).ok_or(LoadError::TimedOut)?;
+        loaded.map(Entry::into_value).map_err(LoadError::Failed)
     }
 
     /// Returns the failure of the last reload of the key's entry. `None` if that reload succeeded,
@@ -343,7 +334,7 @@ where
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        self.cache.engine().last_failure(self.cache.hashed(key))
+        self.cache.inner.last_failure(self.cache.inner.hashed(key))
     }
 
     /// See [`Cache::insert`].

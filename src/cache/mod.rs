@@ -1,26 +1,24 @@
 //! The public face: [`Cache`]. Its methods are in the submodules, by subject.
 
-mod bulk;
-mod guard;
+#[cfg(any(feature = "internals", cortado_loom))]
+#[path = "../whitebox/doors.rs"]
+mod doors;
 mod inspect;
-mod iterate;
 mod key_entry;
-mod lifetimes;
 mod load;
 mod loading;
+mod many;
 mod read;
-mod run;
 mod write;
 
-pub(crate) use bulk::loaded;
-pub use guard::LoadGuard;
 pub use key_entry::KeyEntry;
+pub use load::LoadGuard;
 pub use loading::{LoadLimits, LoadingCache};
+pub(crate) use many::loaded;
 
 use crate::builder::Builder;
-use crate::engine::{Engine, WithHasher};
-use crate::hash::Hashed;
-use std::hash::{BuildHasher, Hash};
+use crate::engine::WithHasher;
+use std::hash::Hash;
 use std::sync::Arc;
 
 /// A concurrent cache in which every entry has a lifetime of its own.
@@ -48,7 +46,7 @@ use std::sync::Arc;
 /// assert_eq!(cache.get("token").as_deref(), Some("abc"));
 /// ```
 pub struct Cache<K, V, S = ahash::RandomState> {
-    inner: Arc<WithHasher<K, V, S>>,
+    pub(crate) inner: Arc<WithHasher<K, V, S>>,
 }
 
 impl<K, V> Cache<K, V>
@@ -72,23 +70,8 @@ where
 }
 
 impl<K, V, S> Cache<K, V, S> {
-    pub(crate) fn of_engine(inner: Arc<WithHasher<K, V, S>>) -> Self {
-        Self { inner }
-    }
-
-    pub(crate) fn engine(&self) -> &Engine<K, V> {
-        &self.inner.engine
-    }
-
-    pub(crate) fn with_hasher(&self) -> &Arc<WithHasher<K, V, S>> {
+    pub(crate) fn engine(&self) -> &Arc<WithHasher<K, V, S>> {
         &self.inner
-    }
-}
-
-impl<K, V, S: BuildHasher> Cache<K, V, S> {
-    #[inline]
-    pub(crate) fn hashed<'q, Q: Hash + ?Sized>(&self, key: &'q Q) -> Hashed<&'q Q> {
-        self.inner.hashed(key)
     }
 }
 

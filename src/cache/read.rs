@@ -37,7 +37,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     where
         V: Clone,
     {
-        self.engine().read_clone(self.hashed(key))
+        self.inner.read_clone(self.inner.hashed(key))
     }
 
     /// Returns a clone of the key's value, if the key has a living entry for which `accept` returns
@@ -80,7 +80,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Q: Equivalent<K> + Hash + ?Sized,
         V: Clone,
     {
-        self.engine().read_clone_if(self.hashed(key), accept)
+        self.inner.read_clone_if(self.inner.hashed(key), accept)
     }
 
     /// Returns a handle on the key's living entry: key, value, age, remaining life, weight.
@@ -102,17 +102,17 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(entry.expires_in(), Some(Duration::from_secs(40)));
     /// ```
     pub fn get_entry<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> Option<Entry<K, V>> {
-        let (entry, due) = self.engine().read_entry(self.hashed(key));
+        let (entry, due) = self.inner.read_entry(self.inner.hashed(key));
         if due {
-            self.engine().after_read();
+            self.inner.after_read();
         }
         entry
     }
 
     /// [`get_entry`](Self::get_entry), and what reloads have made that the read has run.
     pub(crate) fn read_entry<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> EntryRead<K, V> {
-        let (entry, due) = self.engine().read_entry(self.hashed(key));
-        (entry, if due { self.engine().after_own_read() } else { None })
+        let (entry, due) = self.inner.read_entry(self.inner.hashed(key));
+        (entry, if due { self.inner.after_own_read() } else { None })
     }
 
     /// Returns a handle on the key's living entry, without a trace.
@@ -132,8 +132,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// ```
     pub fn peek<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> Option<Entry<K, V>> {
         let guard = crate::epoch::pin();
-        let engine = self.engine();
-        engine.peek_at(&guard, self.hashed(key)).map(|node| engine.entry_of(node))
+        let engine = &self.inner;
+        engine.peek_at(&guard, self.inner.hashed(key)).map(|node| engine.entry_of(node))
     }
 
     /// Returns whether the key has a living entry. Like [`peek`](Self::peek), it leaves no trace.
@@ -145,7 +145,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// ```
     pub fn contains_key<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> bool {
         let guard = crate::epoch::pin();
-        self.engine().peek_at(&guard, self.hashed(key)).is_some()
+        self.inner.peek_at(&guard, self.inner.hashed(key)).is_some()
     }
 
     /// Returns a view whose lookups return references and clone nothing.

@@ -76,7 +76,6 @@ const QUEUED: u32 = OUT | WANTED;
 const RUNNING: u32 = OUT;
 
 /// See the [module](self). Tickets share the word, so that a job need not keep its client alive.
-#[derive(Debug)]
 pub struct Handoff {
     word: Arc<AtomicU32>,
 }
@@ -109,7 +108,6 @@ impl Handoff {
 
 /// The right to submit one job, which owns the ticket. Dropping it lowers the bit `OUT` and leaves
 /// the work behind.
-#[derive(Debug)]
 #[must_use = "a ticket that is dropped leaves the work behind"]
 pub struct Ticket {
     word: Arc<AtomicU32>,
@@ -134,7 +132,6 @@ impl Ticket {
 }
 
 /// A running job. If it unwinds, it leaves its work behind.
-#[derive(Debug)]
 #[must_use = "dropping this means that the job was broken off"]
 pub struct Running(Ticket);
 

@@ -29,7 +29,7 @@
 //! |---|---|---|---|---|
 //! | `state` | the job, wakers | the same | AcqRel | what a waker's thread did before the wake, to the poll that follows it |
 
-use super::job::Job;
+use super::Job;
 use crate::primitives::atomic::{AtomicU8, Ordering::AcqRel, Ordering::Acquire};
 use crate::primitives::plain::Arc;
 #[cfg(feature = "timer")]
@@ -87,12 +87,6 @@ struct Task<H: Host> {
     host: H,
 }
 
-impl<H: Host> Task<H> {
-    fn new(work: Work, host: H) -> Arc<Self> {
-        Arc::new(Self { state: AtomicU8::new(QUEUED), work: Mutex::new(Some(work)), host })
-    }
-}
-
 /// The future has kept no waker, or its wakers are gone: nobody will wake it. A job drops it, since
 /// this may be the thread of whoever has dropped the last waker, with locks held.
 impl<H: Host> Drop for Task<H> {
@@ -107,7 +101,9 @@ impl<H: Host> Drop for Task<H> {
 
 /// Runs a future by jobs that `execute` is given.
 pub fn spawn(work: Work, execute: Box<dyn Fn(Job) + Send + Sync>) {
-    submit(&Task::new(work, execute));
+    let (state, work) = (AtomicU8::new(QUEUED), Mutex::new(Some(work)));
+    let task = Arc::new(Task { state, work, host: execute });
+    task.host.execute(job(&task));
 }
 
 /// Runs a future, which `work` makes, by jobs of `host`. The caller is one, and polls the future at
@@ -134,11 +130,6 @@ impl<H: Host> WeakTask<H> {
     }
 }
 
-/// Submits a job of a task whose state the caller has moved to `QUEUED`.
-fn submit<H: Host>(task: &Arc<Task<H>>) {
-    task.host.execute(job(task));
-}
-
 /// The job of a task whose state the caller has moved to `QUEUED`.
 fn job<H: Host>(task: &Arc<Task<H>>) -> Job {
     let ticket = Ticket(Some(Arc::clone(task)));
@@ -155,8 +146,7 @@ impl<H: Host> Ticket<H> {
             return;
         }
         for _turn in 0..H::TURNS {
-            let work = task.work.lock().take();
-            let Some(work) = work else { return };
+            let Some(work) = task.work.lock().take() else { return };
             if !poll(&task, work) || !submit_from_a_job(&task) {
                 return;
             }
@@ -202,7 +192,7 @@ fn submit_from_a_job<H: Host>(task: &Arc<Task<H>>) -> bool {
         return true;
     };
     // If the executor panics, it has dropped the job, unless it has begun it.
-    catch_user_panic(|| submit(task));
+    catch_user_panic(|| task.host.execute(job(task)));
     SUBMITTING.try_with(|submitting| submitting.replace(outer).1).unwrap_or(false)
 }
 
@@ -246,7 +236,7 @@ impl<H: Host> Wake for Task<H> {
         if self.state.fetch_update(ordering, Acquire, next) == Ok(IDLE) {
             // Who wakes has no part in what the executor does. If it panics, it has dropped the
             // job, unless it has begun it.
-            catch_user_panic(|| submit(self));
+            catch_user_panic(|| self.host.execute(job(self)));
         }
     }
 }

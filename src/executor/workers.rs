@@ -1,12 +1,10 @@
 //! Workers: those of the process, and those of one client. Their job queue, and their threads.
 
 use std::collections::VecDeque;
-use std::io;
 use std::num::NonZero;
 use std::time::{Duration, Instant};
 
-use super::job::{Execute, Job};
-use crate::macros::debug_fields;
+use super::{Execute, Job};
 use crate::primitives::plain::OnceLock;
 use crate::primitives::{Arc, Condvar, Mutex, MutexGuard, catch_user_panic, seeded, thread};
 
@@ -133,17 +131,15 @@ impl State {
             Some(left) if !self.watched => Next::Watch(left),
             Some(_) if dispensable => Next::End,
             Some(_) => Next::Wait(limits.linger),
-            None => self.take_job(now),
+            None => {
+                let Some((_, job)) = self.jobs.pop_front() else { return Next::End };
+                let number = self.next_number;
+                self.next_number += 1;
+                self.running.push((number, now));
+                self.idle -= 1;
+                Next::Run(number, job)
+            }
         }
-    }
-
-    fn take_job(&mut self, now: Instant) -> Next {
-        let Some((_, job)) = self.jobs.pop_front() else { return Next::End };
-        let number = self.next_number;
-        self.next_number += 1;
-        self.running.push((number, now));
-        self.idle -= 1;
-        Next::Run(number, job)
     }
 
     /// The worker that ran the job is idle from now on.
@@ -194,7 +190,6 @@ impl Workers {
     }
 
     /// The workers of the process.
-    #[cfg(not(cortado_loom))]
     pub fn global() -> &'static Self {
         static GLOBAL: OnceLock<Workers> = OnceLock::new();
         GLOBAL.get_or_init(Self::new)
@@ -204,7 +199,6 @@ impl Workers {
     /// threads of their own, so that all other jobs find theirs. Jobs beyond [`RELOADS`] wait.
     ///
     /// [`RELOADS`]: Self::RELOADS
-    #[cfg(not(cortado_loom))]
     pub fn for_reloads() -> &'static Self {
         static RELOADS: OnceLock<Workers> = OnceLock::new();
         RELOADS.get_or_init(|| {
@@ -217,7 +211,8 @@ impl Workers {
     /// So many reloads of all caches run on workers at once.
     pub const RELOADS: usize = 64;
 
-    /// Counters for statistics and tests.
+    /// Counters for tests.
+    #[cfg(any(feature = "internals", cortado_loom))]
     pub fn counts(&self) -> Counts {
         let state = self.shared.state.lock();
         let (threads, busy, waiting) = (state.threads(), state.running.len(), state.jobs.len());
@@ -238,8 +233,6 @@ impl Execute for Workers {
         }
     }
 }
-
-debug_fields!(impl Workers, |it| counts: it.counts());
 
 /// The waiting jobs still run. Then the threads end without lingering.
 impl Drop for Workers {
@@ -267,22 +260,21 @@ impl Shared {
             }
             return none;
         }
-        match Self::start(shared, &mut state) {
-            Err(_) if state.running.is_empty() => std::mem::take(&mut state.jobs),
-            Ok(()) | Err(_) => none,
+        if !Self::start(shared, &mut state) && state.running.is_empty() {
+            return std::mem::take(&mut state.jobs);
         }
+        none
     }
 
-    fn start(shared: &Arc<Self>, state: &mut State) -> io::Result<()> {
-        if state.threads() >= shared.limits.threads {
-            return Err(io::ErrorKind::WouldBlock.into());
-        }
+    /// Starts a worker, unless there are enough or the system refuses one.
+    fn start(shared: &Arc<Self>, state: &mut State) -> bool {
         let worker = Arc::clone(shared);
         let builder = thread::Builder::new().name("cortado-worker".to_owned());
-        builder.spawn(move || Self::work(&worker))?;
-        state.idle += 1;
-        state.counts.threads_started += 1;
-        Ok(())
+        let has_started = state.threads() < shared.limits.threads
+            && builder.spawn(move || Self::work(&worker)).is_ok();
+        state.idle += usize::from(has_started);
+        state.counts.threads_started += u64::from(has_started);
+        has_started
     }
 
     /// The main loop of a worker's thread.
@@ -330,85 +322,6 @@ impl Shared {
     }
 }
 
-#[cfg(test)]
-#[cfg(not(cortado_loom))]
-mod tests {
-    use super::*;
-
-    const NEAR: Duration = Duration::from_millis(1);
-
-    /// Asks what an idle worker does next, at some time after the start.
-    fn ask(state: &mut State, start: Instant, after: Duration) -> Next {
-        state.next(&Limits::default(), &mut start.clone(), start + after)
-    }
-
-    /// A state with this many jobs and idle workers, none of which has worked yet.
-    fn state(jobs: usize, idle: usize) -> (State, Instant) {
-        let start = Instant::now();
-        // So late that none has waited for long.
-        let jobs = (0..jobs).map(|_| (start + LINGER, Box::new(|| ()) as Job)).collect();
-        (State { jobs, idle, ..State::default() }, start)
-    }
-
-    #[test]
-    fn the_patience_is_counted_from_the_youngest_job() {
-        let (mut state, start) = state(9, 3);
-        assert!(matches!(ask(&mut state, start, Duration::ZERO), Next::Run(0, _)));
-        let left = |next| if let Next::Watch(left) = next { Some(left) } else { None };
-        assert_eq!(left(ask(&mut state, start, NEAR)), Some(PATIENCE - NEAR));
-        assert_eq!(left(ask(&mut state, start, PATIENCE - NEAR)), Some(NEAR));
-        // The first job is blocked. The second worker does not wait for it between its jobs.
-        assert!(matches!(ask(&mut state, start, PATIENCE), Next::Run(1, _)));
-        assert_eq!(left(ask(&mut state, start, PATIENCE + NEAR)), Some(PATIENCE - NEAR));
-        state.finish(1, false);
-        assert!(matches!(ask(&mut state, start, PATIENCE + NEAR), Next::Run(2, _)));
-        // When the first worker is back, the job of the second one makes progress.
-        state.finish(0, false);
-        assert!(matches!(ask(&mut state, start, PATIENCE + 2 * NEAR), Next::Watch(_)));
-        state.finish(2, false);
-        assert!(matches!(ask(&mut state, start, PATIENCE + 2 * NEAR), Next::Run(3, _)));
-    }
-
-    #[test]
-    fn a_job_that_waits_for_the_patience_has_a_worker_of_its_own_while_cores_are_free() {
-        let (mut state, start) = state(6, 6);
-        let limits = Limits { parallel: 2, ..Limits::default() };
-        state.jobs.iter_mut().for_each(|job| job.0 = start);
-        let ask = |state: &mut State, after| state.next(&limits, &mut start.clone(), start + after);
-        assert!(matches!(ask(&mut state, Duration::ZERO), Next::Run(0, _)));
-        state.finish(0, false);
-        assert!(matches!(ask(&mut state, NEAR), Next::Run(1, _)));
-        // The first waiting job comes before the end of the running one's patience.
-        let next = ask(&mut state, 2 * NEAR);
-        assert!(matches!(next, Next::Watch(left) if left == PATIENCE - 2 * NEAR));
-        assert!(matches!(ask(&mut state, PATIENCE), Next::Run(2, _)));
-        state.finish(1, false);
-        assert!(matches!(ask(&mut state, PATIENCE), Next::Run(3, _)));
-        // Both cores are in use.
-        let next = ask(&mut state, PATIENCE + NEAR);
-        assert!(matches!(next, Next::Watch(left) if left == PATIENCE - NEAR));
-        state.finish(3, false);
-        assert!(matches!(ask(&mut state, PATIENCE + NEAR), Next::Run(4, _)));
-        // A blocked job uses none.
-        assert!(matches!(ask(&mut state, 2 * PATIENCE), Next::Run(5, _)));
-    }
-
-    #[test]
-    fn one_idle_worker_watches_and_a_third_ends() {
-        let (mut state, start) = state(2, 4);
-        assert!(matches!(ask(&mut state, start, Duration::ZERO), Next::Run(..)));
-        state.watched = true;
-        assert_eq!(state.idle, 3);
-        assert!(matches!(ask(&mut state, start, NEAR), Next::End));
-        state.idle = 2;
-        assert!(matches!(ask(&mut state, start, NEAR), Next::Wait(LINGER)));
-    }
-
-    #[test]
-    fn an_idle_worker_waits_for_the_linger_and_ends() {
-        let (mut state, start) = state(0, 1);
-        let next = ask(&mut state, start, NEAR);
-        assert!(matches!(next, Next::Wait(left) if left == LINGER - NEAR));
-        assert!(matches!(ask(&mut state, start, LINGER), Next::End));
-    }
-}
+#[cfg(all(test, not(cortado_loom)))]
+#[path = "../whitebox/workers.rs"]
+mod tests;

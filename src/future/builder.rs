@@ -74,7 +74,7 @@ where
             move |key, value, cause| -> ListenerFuture { Box::pin(listener(key, value, cause)) };
         let listener = Arc::new(AsyncListener::new(boxing));
         let queue = Arc::clone(&listener);
-        self.config.backlogs.push(Arc::clone(listener.backlog()));
+        self.config.backlogs.push(Arc::clone(&listener.backlog));
         self.hooks.async_listeners.push(listener);
         self.removal_listener(move |removed| queue.push(removed))
     }
@@ -140,8 +140,8 @@ where
         self.hooks.asking = Some(Asking::OF_INSERTS);
         self.hooks.refreshing = Some(Refreshing::BY_A_LOADER);
         self.config.refresh.has_loader = true;
-        let engine = self.into_engine(hasher)?;
-        engine.start_reloads_by(Arc::clone(&loader));
-        Ok(LoadingCache::new(Cache::of_engine(engine), loader))
+        let cache = self.into_cache(hasher)?;
+        cache.engine().start_reloads_by(Arc::clone(&loader));
+        Ok(LoadingCache { cache: Cache { cache }, loader })
     }
 }

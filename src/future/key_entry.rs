@@ -2,14 +2,13 @@
 
 use super::Cache;
 use crate::compute::{CompResult, Op};
-use crate::engine::NoLoadCondition;
+use crate::engine::made_before;
 use crate::entry::Entry;
 use crate::key_source::{KeySource, OwnedKey};
 use crate::loaded::{Loaded, LoaderResult};
 use crate::macros::debug_fields;
 use crate::to_key::ToKey;
 use std::convert::{Infallible, identity};
-use std::fmt;
 use std::future::{Future, ready};
 use std::hash::{BuildHasher, Hash};
 use std::pin::pin;
@@ -28,12 +27,7 @@ pub type OwnedKeyEntrySelector<'c, K, V, S> = KeyEntry<'c, K, V, S>;
 /// The name by which moka has a [`KeyEntry`] of a key by reference.
 pub type RefKeyEntrySelector<'c, K, Q, V, S> = KeyEntry<'c, K, V, S, &'c Q>;
 
-debug_fields!(impl[K, V, S, Src: fmt::Debug] KeyEntry<'_, K, V, S, Src>, |it| key: it.key);
-
-/// A load without a condition.
-fn plain<V>() -> Option<NoLoadCondition<V>> {
-    None
-}
+debug_fields!(impl[K, V, S, Src: std::fmt::Debug] KeyEntry<'_, K, V, S, Src>, |it| key: it.key);
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Returns the place of a key, to load or compute its value atomically.
@@ -52,25 +46,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     }
 }
 
-impl<K, V, S> Cache<K, V, S>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    V: Send + Sync + 'static,
-    S: BuildHasher + Send + Sync + 'static,
-{
-    async fn compute<E, F: Future>(
-        &self,
-        key: K,
-        decide: impl FnOnce(Option<Entry<K, V>>) -> F,
-        op_of: impl Fn(F::Output) -> Result<Op<V>, E>,
-    ) -> Result<CompResult<K, V>, E> {
-        let result =
-            self.engine().compute_async(self.cache.with_hasher().owned(key), decide, op_of).await;
-        self.tell().await;
-        result
-    }
-}
-
 impl<K, V, S, Src> KeyEntry<'_, K, V, S, Src>
 where
     K: Hash + Eq + Send + Sync + 'static,
@@ -80,16 +55,13 @@ where
 {
     /// See [`crate::KeyEntry::or_insert`].
     pub async fn or_insert(self, default: V) -> Entry<K, V> {
-        let loader = pin!(Some(ready(default)));
-        let entry = self.cache.load_entry(self.key, loader, Loaded::new, plain());
-        Loaded::<V>::shared(entry.await)
+        self.cache.load_entry(self.key, pin!(Some(ready(default))), Loaded::new).await
     }
 
     /// See [`crate::KeyEntry::or_insert_with_ttl`].
     pub async fn or_insert_with_ttl(self, default: V, ttl: Duration) -> Entry<K, V> {
         let loader = pin!(Some(ready(Loaded::with_ttl(default, ttl))));
-        let entry = self.cache.load_entry(self.key, loader, identity, plain());
-        Loaded::<V>::shared(entry.await)
+        self.cache.load_entry(self.key, loader, identity::<Loaded<V>>).await
     }
 
     /// See [`crate::KeyEntry::or_default`].
@@ -98,15 +70,12 @@ where
         V: Default,
     {
         let loader = pin!(Some(async { V::default() }));
-        let entry = self.cache.load_entry(self.key, loader, Loaded::new, plain());
-        Loaded::<V>::shared(entry.await)
+        self.cache.load_entry(self.key, loader, Loaded::new).await
     }
 
     /// See [`crate::KeyEntry::or_insert_with`] and [`Cache::get_with`].
     pub async fn or_insert_with(self, init: impl Future<Output = V>) -> Entry<K, V> {
-        let loader = pin!(Some(init));
-        let entry = self.cache.load_entry(self.key, loader, Loaded::new, plain());
-        Loaded::<V>::shared(entry.await)
+        self.cache.load_entry(self.key, pin!(Some(init)), Loaded::new).await
     }
 
     /// See [`crate::KeyEntry::or_insert_with_if`].
@@ -115,10 +84,8 @@ where
         init: impl Future<Output = V>,
         mut replace_if: impl FnMut(&V) -> bool,
     ) -> Entry<K, V> {
-        let loader = pin!(Some(init));
-        let condition = move |value: &V, _| replace_if(value);
-        let entry = self.cache.load_entry(self.key, loader, Loaded::new, Some(condition));
-        Loaded::<V>::shared(entry.await)
+        let (init, condition) = (pin!(Some(init)), Some(|value: &V, _| replace_if(value)));
+        self.cache.load_by(self.key, init, made_before, Loaded::new, condition, identity).await
     }
 
     /// See [`crate::KeyEntry::or_optionally_insert_with`].
@@ -126,9 +93,7 @@ where
         self,
         init: impl Future<Output = Option<V>>,
     ) -> Option<Entry<K, V>> {
-        let loader = pin!(Some(init));
-        let made = |value: Option<V>| value.map(Loaded::new);
-        self.cache.load_entry(self.key, loader, made, plain()).await.ok()
+        self.cache.load_entry(self.key, pin!(Some(init)), |made| made.map(Loaded::new)).await
     }
 
     /// See [`crate::KeyEntry::or_try_insert_with`].
@@ -140,9 +105,7 @@ where
         F: Future<Output = Result<V, E>>,
         E: Send + Sync + 'static,
     {
-        let loader = pin!(Some(init));
-        let made = |made: Result<V, E>| made.map(Loaded::new);
-        self.cache.load_entry(self.key, loader, made, plain()).await
+        self.cache.load_entry(self.key, pin!(Some(init)), |made| made.map(Loaded::new)).await
     }
 
     /// See [`crate::KeyEntry::or_load_with`].
@@ -150,8 +113,7 @@ where
         self,
         loader: impl Future<Output = R>,
     ) -> R::Shared<Entry<K, V>> {
-        let loader = pin!(Some(loader));
-        R::shared(self.cache.load_entry(self.key, loader, identity, plain()).await)
+        self.cache.load_entry(self.key, pin!(Some(loader)), identity).await
     }
 
     /// See [`crate::KeyEntry::and_compute_with`]. The key is owned until the future of
@@ -176,8 +138,7 @@ where
         F: FnOnce(Option<Entry<K, V>>) -> Fut,
         Fut: Future<Output = Op<V>>,
     {
-        let Ok(result) =
-            self.cache.compute(self.key.into_key(), compute, Ok::<_, Infallible>).await;
+        let Ok(result) = self.compute(compute, Ok::<_, Infallible>).await;
         result
     }
 
@@ -190,7 +151,7 @@ where
         F: FnOnce(Option<Entry<K, V>>) -> Fut,
         Fut: Future<Output = Result<Op<V>, E>>,
     {
-        self.cache.compute(self.key.into_key(), compute, identity).await
+        self.compute(compute, identity).await
     }
 
     /// See [`crate::KeyEntry::and_upsert_with`].
@@ -200,7 +161,20 @@ where
         Fut: Future<Output = V>,
     {
         let put = |value| Ok::<_, Infallible>(Op::Put(value));
-        let Ok(result) = self.cache.compute(self.key.into_key(), compute, put).await;
+        let Ok(result) = self.compute(compute, put).await;
         result.unwrap()
+    }
+
+    /// Computes by the future of `decide`, of whose output `op_of` makes the operation.
+    async fn compute<E, F: Future>(
+        self,
+        decide: impl FnOnce(Option<Entry<K, V>>) -> F,
+        op_of: impl Fn(F::Output) -> Result<Op<V>, E>,
+    ) -> Result<CompResult<K, V>, E> {
+        let engine = self.cache.engine();
+        let key = engine.owned(self.key.into_key());
+        let result = engine.compute_async(key, decide, op_of).await;
+        self.cache.tell().await;
+        result
     }
 }

@@ -3,7 +3,7 @@
 use super::Cache;
 use crate::cache::{LoadGuard, loaded};
 use crate::clock::ReadTimes;
-use crate::engine::made_before;
+use crate::engine::{NoLoadCondition, made_before};
 use crate::entry::Entry;
 use crate::key_source::{KeySource, OwnedKey};
 use crate::loaded::{Loaded, LoaderResult};
@@ -45,7 +45,7 @@ where
     where
         V: Clone,
     {
-        R::shared(self.load_value(OwnedKey(key), pin!(Some(loader)), identity).await)
+        self.load_value(OwnedKey(key), pin!(Some(loader)), identity).await
     }
 
     /// Like [`load`](Self::load), but clones the key only to load.
@@ -58,7 +58,7 @@ where
         Q: ToKey<K> + Hash + ?Sized,
         V: Clone,
     {
-        R::shared(self.load_value(key, pin!(Some(loader)), identity).await)
+        self.load_value(key, pin!(Some(loader)), identity).await
     }
 
     /// See [`crate::Cache::load_if`] and [`load`](Self::load). `loader` is called only if this call
@@ -86,22 +86,9 @@ where
         Q: ToKey<K> + Hash + ?Sized,
         V: Clone,
     {
-        let engine = self.engine();
-        let unmade =
-            match engine.read_or_unmade(self.cache.with_hasher().source(key), Some(replace_if)) {
-                Ok(entry) => {
-                    drop(loader);
-                    self.tell_listeners().await;
-                    return R::shared(Ok(entry.into_value()));
-                }
-                Err(unmade) => unmade,
-            };
         let mut loader = Some(loader);
-        let begin = |old| loader.take().map(|loader| loader(old));
-        let result = engine.make_async(&mut Some(unmade), pin!(None), begin, identity).await;
-        // As in `load_value`.
-        self.tell_unless(!result.as_ref().is_ok_and(Entry::is_fresh)).await;
-        R::shared(result.map(Entry::into_value))
+        let begin = move |old| loader.take().map(|loader| loader(old));
+        self.load_by(key, pin!(None), begin, identity, Some(replace_if), Entry::into_value).await
     }
 
     /// See [`crate::Cache::get_many_with`]. In each round, mostly one, `loader` gets all keys that
@@ -137,9 +124,9 @@ where
         V: Clone,
     {
         let into_result = |made| Ok::<_, Infallible>(loaded(made));
-        let wanted = self.cache.with_hasher().want_all(keys.into_iter().map(OwnedKey));
-        let (answers, wrote_nothing) =
-            self.cache.with_hasher().load_many_async(wanted, loader, into_result).await;
+        let wanted = self.engine().want_all(keys.into_iter().map(OwnedKey));
+        let loading = self.engine().load_many_async(wanted, loader, into_result);
+        let (answers, wrote_nothing) = loading.await;
         self.tell_unless(wrote_nothing).await;
         answers.unwrap_or_else(|never| match *never {})
     }
@@ -160,10 +147,10 @@ where
         F: Future<Output = Result<I, E>>,
         V: Clone,
     {
-        let wanted = self.cache.with_hasher().want_all(keys.into_iter().map(OwnedKey));
         let into_result = |result: Result<I, E>| result.map(loaded);
-        let (answers, wrote_nothing) =
-            self.cache.with_hasher().load_many_async(wanted, loader, into_result).await;
+        let wanted = self.engine().want_all(keys.into_iter().map(OwnedKey));
+        let loading = self.engine().load_many_async(wanted, loader, into_result);
+        let (answers, wrote_nothing) = loading.await;
         self.tell_unless(wrote_nothing).await;
         answers
     }
@@ -191,7 +178,7 @@ where
         V: Clone,
     {
         let engine = self.engine();
-        let unmade = match engine.read_or_unmade_value(self.cache.with_hasher().source(key)) {
+        let unmade = match engine.read_or_unmade_value(engine.source(key)) {
             Ok(value) => {
                 self.tell_listeners().await;
                 return Ok(value);
@@ -206,7 +193,7 @@ where
         }
     }
 
-    /// The key's entry, read or loaded.
+    /// The key's entry, read, or loaded by this future.
     ///
     /// A caller pins the loader, so that the futures up to here have only a pointer to it. The
     /// loader is dropped when it has ended, or when a hit needs none. That comes before listeners
@@ -214,27 +201,42 @@ where
     /// panic of its destructor would leak it.
     ///
     /// `result_of` turns the future's output into the loader's result.
-    pub(super) async fn load_entry<T, R: LoaderResult<V>>(
+    pub(super) fn load_entry<T, R: LoaderResult<V>>(
         &self,
         key: impl KeySource<K>,
-        mut loader: Pin<&mut Option<impl Future<Output = T>>>,
+        loader: Pin<&mut Option<impl Future<Output = T>>>,
         result_of: fn(T) -> R,
+    ) -> impl Future<Output = R::Shared<Entry<K, V>>> {
+        let replace_if = None::<NoLoadCondition<V>>;
+        self.load_by(key, loader, made_before, result_of, replace_if, identity)
+    }
+
+    /// [`load_entry`](Self::load_entry), also in place of an entry for which `replace_if` holds, by
+    /// the future in `init`, or else by that which `begin` makes. Returns that part of the entry.
+    pub(super) async fn load_by<F: Future, R: LoaderResult<V>, T>(
+        &self,
+        key: impl KeySource<K>,
+        mut init: Pin<&mut Option<F>>,
+        begin: impl FnMut(Option<Entry<K, V>>) -> Option<F>,
+        result_of: fn(F::Output) -> R,
         replace_if: Option<impl FnMut(&V, ReadTimes) -> bool>,
-    ) -> Result<Entry<K, V>, R::Reason> {
+        part_of: fn(Entry<K, V>) -> T,
+    ) -> R::Shared<T> {
         let engine = self.engine();
-        let unmade = match engine.read_or_unmade(self.cache.with_hasher().source(key), replace_if) {
+        let unmade = match engine.read_or_unmade(engine.source(key), replace_if) {
             Ok(entry) => {
-                loader.set(None);
+                init.set(None);
+                drop(begin);
                 // A hit writes nothing, so it is not held back.
                 self.tell_listeners().await;
-                return Ok(entry);
+                return R::shared(Ok(part_of(entry)));
             }
             Err(unmade) => unmade,
         };
-        let result = engine.make_async(&mut Some(unmade), loader, made_before, result_of).await;
+        let result = engine.make_async(&mut Some(unmade), init, begin, result_of).await;
         // As in `load_value`.
         self.tell_unless(!result.as_ref().is_ok_and(Entry::is_fresh)).await;
-        result
+        R::shared(result.map(part_of))
     }
 
     /// [`load_entry`](Self::load_entry) for a clone of the value.
@@ -243,21 +245,21 @@ where
         key: impl KeySource<K>,
         mut loader: Pin<&mut Option<impl Future<Output = T>>>,
         result_of: fn(T) -> R,
-    ) -> Result<V, R::Reason>
+    ) -> R::Shared<V>
     where
         V: Clone,
     {
         let engine = self.engine();
-        let unmade = match engine.read_or_unmade_value(self.cache.with_hasher().source(key)) {
+        let unmade = match engine.read_or_unmade_value(engine.source(key)) {
             Ok(value) => {
                 loader.set(None);
                 if !engine.tells_after_read() {
-                    return Ok(value);
+                    return R::shared(Ok(value));
                 }
                 // The future has no room for a value.
                 let value = Box::new(value);
                 self.tell_listeners().await;
-                return Ok(*value);
+                return R::shared(Ok(*value));
             }
             Err(unmade) => unmade,
         };
@@ -265,7 +267,7 @@ where
         // Without a new entry it has written nothing: it has waited for another's load, or the
         // loader has made no value.
         self.tell_unless(!made.as_ref().is_ok_and(Entry::is_fresh)).await;
-        made.map(Entry::into_value)
+        R::shared(made.map(Entry::into_value))
     }
 }
 
@@ -281,7 +283,7 @@ where
 {
     /// [`load`](Self::load) by a future that makes the value.
     pub async fn get_with(&self, key: K, init: impl Future<Output = V>) -> V {
-        Loaded::<V>::shared(self.load_value(OwnedKey(key), pin!(Some(init)), Loaded::new).await)
+        self.load_value(OwnedKey(key), pin!(Some(init)), Loaded::new).await
     }
 
     /// [`load_by_ref`](Self::load_by_ref) by a future that makes the value.
@@ -289,7 +291,7 @@ where
     where
         Q: ToKey<K> + Hash + ?Sized,
     {
-        Loaded::<V>::shared(self.load_value(key, pin!(Some(init)), Loaded::new).await)
+        self.load_value(key, pin!(Some(init)), Loaded::new).await
     }
 
     /// A load with a condition, as [`load_if`](Self::load_if) is, by a future that makes the value.
@@ -300,10 +302,9 @@ where
         init: impl Future<Output = V>,
         mut replace_if: impl FnMut(&V) -> bool,
     ) -> V {
-        let condition = Some(|value: &V, _| replace_if(value));
-        let init = pin!(Some(init));
-        let entry = self.load_entry(OwnedKey(key), init, Loaded::new, condition).await;
-        Loaded::<V>::shared(entry).into_value()
+        let (key, condition) = (OwnedKey(key), Some(|value: &V, _| replace_if(value)));
+        let part = Entry::into_value;
+        self.load_by(key, pin!(Some(init)), made_before, Loaded::new, condition, part).await
     }
 
     /// [`load`](Self::load) by a future that may make a value.
@@ -311,7 +312,7 @@ where
     where
         F: Future<Output = Option<V>>,
     {
-        self.load_value(OwnedKey(key), pin!(Some(init)), |made| made.map(Loaded::new)).await.ok()
+        self.load_value(OwnedKey(key), pin!(Some(init)), |made| made.map(Loaded::new)).await
     }
 
     /// [`load_by_ref`](Self::load_by_ref) by a future that may make a value.
@@ -320,7 +321,7 @@ where
         Q: ToKey<K> + Hash + ?Sized,
         F: Future<Output = Option<V>>,
     {
-        self.load_value(key, pin!(Some(init)), |made| made.map(Loaded::new)).await.ok()
+        self.load_value(key, pin!(Some(init)), |made| made.map(Loaded::new)).await
     }
 
     /// [`load`](Self::load) by a future that makes the value or fails.

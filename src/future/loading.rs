@@ -29,15 +29,11 @@ use std::sync::Arc;
 ///
 /// [`AsyncLoader`]: crate::AsyncLoader
 pub struct LoadingCache<K, V, E, S = crate::RandomState> {
-    cache: Cache<K, V, S>,
-    loader: Arc<dyn AnyAsyncLoader<K, V, E>>,
+    pub(crate) cache: Cache<K, V, S>,
+    pub(crate) loader: Arc<dyn AnyAsyncLoader<K, V, E>>,
 }
 
 impl<K, V, E, S> LoadingCache<K, V, E, S> {
-    pub(crate) fn new(cache: Cache<K, V, S>, loader: Arc<dyn AnyAsyncLoader<K, V, E>>) -> Self {
-        Self { cache, loader }
-    }
-
     /// The cache, without the loader.
     #[must_use]
     pub fn cache(&self) -> &Cache<K, V, S> {
@@ -86,7 +82,7 @@ where
         V: Clone,
     {
         let engine = self.cache.engine();
-        let made = match engine.read_clone_only(self.cache.sync().hashed(key)) {
+        let made = match engine.read_clone_only(engine.hashed(key)) {
             (Some(value), false) if !engine.tells_after_read() => return Ok(value),
             (Some(value), due) => {
                 // The future has no room for a value.
@@ -129,12 +125,12 @@ where
         key: &Q,
         made: Vec<Entry<K, V>>,
     ) -> Result<Entry<K, V>, Arc<E>> {
-        let cache = self.cache.sync().with_hasher();
-        let key = cache.hashed(key);
-        if let Some(present) = cache.entry_after_reload(key, made) {
+        let engine = self.cache.engine();
+        let key = engine.hashed(key);
+        if let Some(present) = engine.entry_after_reload(key, made) {
             return Ok(present);
         }
-        let loaded = cache.load_executed(key.to_key(), &self.loader).await;
+        let loaded = engine.load_executed(key.to_key(), &self.loader).await;
         self.cache.tell_unless(!loaded.as_ref().is_ok_and(Entry::is_fresh)).await;
         loaded
     }
@@ -173,7 +169,7 @@ where
         Q: ToKey<K> + Hash + ?Sized + 'q,
         V: Clone,
     {
-        let loading = self.cache.sync().with_hasher().load_many_executed(keys, &self.loader);
+        let loading = self.cache.engine().load_many_executed(keys, &self.loader);
         let (answers, wrote_nothing) = loading.await;
         self.cache.tell_unless(wrote_nothing).await;
         answers
@@ -237,10 +233,8 @@ where
     /// Starts a reload of the key's value, stale or not; if the key has none, a load. Returns
     /// whether this call has started one; see [`crate::LoadingCache::refresh`].
     pub fn refresh<Q: ToKey<K> + Hash + ?Sized>(&self, key: &Q) -> bool {
-        self.cache
-            .sync()
-            .with_hasher()
-            .refresh_key_async(self.cache.sync().hashed(key), &self.loader)
+        let engine = self.cache.engine();
+        engine.refresh_key_async(engine.hashed(key), &self.loader)
     }
 
     /// Reloads the key's value, stale or not, and returns it; if the key has none, loads it. See
@@ -292,7 +286,7 @@ where
     where
         Q: Equivalent<K> + Hash + ?Sized,
     {
-        self.cache.engine().last_failure(self.cache.sync().hashed(key))
+        self.cache.engine().last_failure(self.cache.engine().hashed(key))
     }
 
     /// See [`Cache::insert`].

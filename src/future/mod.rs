@@ -70,14 +70,11 @@
 //! that it loads or computes. Two operations on one key that are joined in one task wait for each
 //! other as two tasks do.
 
+mod access;
 mod builder;
-mod inspect;
 mod key_entry;
 mod load;
 mod loading;
-mod read;
-mod within;
-mod write;
 
 pub use crate::error::PredicateId;
 pub use crate::iter::Iter;
@@ -86,12 +83,15 @@ pub use loading::LoadingCache;
 
 use crate::async_listener::Share;
 use crate::builder::{Async, BuildTarget, Builder, sealed};
-use crate::engine::{Engine, WithHasher};
+use crate::engine::WithHasher;
+use crate::error::TimedOut;
+use crate::waiters::poll_until;
 use std::fmt;
 use std::future::Future;
 use std::hash::Hash;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// The builder of a [`Cache`]; `C` is the type of cache that it builds.
 pub type CacheBuilder<K, V, C = Cache<K, V>> = Builder<K, V, C, Async>;
@@ -110,8 +110,8 @@ impl<K, V> sealed::Sealed for Cache<K, V> {}
 impl<K, V> BuildTarget<K, V> for Cache<K, V> {
     type Hashed<S> = Cache<K, V, S>;
 
-    fn of_engine<S>(engine: sealed::Built<K, V, S>) -> Cache<K, V, S> {
-        Cache::of_engine(engine.0)
+    fn of_cache<S>(cache: crate::Cache<K, V, S>) -> Cache<K, V, S> {
+        Cache { cache }
     }
 }
 
@@ -133,11 +133,7 @@ where
 }
 
 impl<K, V, S> Cache<K, V, S> {
-    fn of_engine(engine: Arc<WithHasher<K, V, S>>) -> Self {
-        Self { cache: crate::Cache::of_engine(engine) }
-    }
-
-    fn engine(&self) -> &Engine<K, V> {
+    fn engine(&self) -> &Arc<WithHasher<K, V, S>> {
         self.cache.engine()
     }
 
@@ -163,12 +159,7 @@ pub trait FutureExt: Future {
 
 impl<F: Future + ?Sized> FutureExt for F {}
 
-impl<K, V, S> Cache<K, V, S>
-where
-    K: Send + Sync + 'static,
-    V: Send + Sync + 'static,
-    S: Send + Sync + 'static,
-{
+impl<K: Send + Sync, V: Send + Sync, S: Send + Sync> Cache<K, V, S> {
     /// The end of every write: awaits the asynchronous listeners and the limit of waiting
     /// notifications. Operations call this one by one, and no wrapper does it for them: a future
     /// has its arguments once more in each function that they are moved through.
@@ -207,6 +198,83 @@ impl<K, V, S> crate::Cache<K, V, S> {
     #[must_use]
     pub fn future(&self) -> Cache<K, V, S> {
         Cache { cache: self.clone() }
+    }
+}
+
+impl<K, V, S> crate::Cache<K, V, S> {
+    /// Runs operations of the cache on this thread, and gives up when they have waited for `limit`.
+    ///
+    /// `operate` gets the cache for tasks, whose every operation that may have to wait is `async`.
+    /// So this call gives each of them a time limit: a write that waits for a computation, a load
+    /// or computation that waits for another one, `retain`, `close`. The thread sleeps while the
+    /// operation waits. `limit` is in real time, whatever the cache's [`Clock`](crate::Clock), and
+    /// counts from the call. With [`Duration::ZERO`] nothing waits.
+    ///
+    /// The limit ends waits, and interrupts no code that runs. A loader or computation of this call
+    /// that blocks its thread runs to its end, and its result counts, however late.
+    ///
+    /// *Cancellation*: at the limit the pending operation is dropped, as a task's future is.
+    /// Operations that ended before the limit stay done. For the pending one:
+    ///
+    /// * A write that waits for a computation has not happened. Its key and value are dropped.
+    /// * A load or computation that waits for another one has not begun.
+    /// * A load or computation whose future runs is cancelled. That future is dropped; then one of
+    ///   its waiters begins its own. A destructor that blocks holds up the key, and this call.
+    /// * A write that has happened stays, even if it still waits for listeners. It may do so with a
+    ///   [`notification_limit`](crate::Builder::notification_limit), or with a listener that
+    ///   awaits.
+    ///
+    /// *Runtime*: this call enters none. A future that needs tokio's timer or I/O must run inside
+    /// the context of a runtime.
+    ///
+    /// *Blocking*: blocks this thread for up to `limit`, and for as long as the code of `operate`
+    /// and bounded pieces of maintenance run. On a runtime's worker thread it blocks the other
+    /// tasks of that thread. There, use [`future::Cache`](Cache) and the runtime's own time limit.
+    ///
+    /// # Errors
+    /// [`TimedOut`] if the operations have not ended at the limit.
+    ///
+    /// # Panics
+    /// As the operations do; for example, if an operation would wait for a load or computation that
+    /// this very thread runs.
+    ///
+    /// ```
+    /// use cortado::{Cache, Op, TimedOut};
+    /// use std::{sync::mpsc::channel, thread, time::Duration};
+    ///
+    /// let stock: Cache<&str, u32> = Cache::new(100);
+    /// let (begun, beginning) = channel();
+    /// let (end, ended) = channel();
+    /// let counting = thread::spawn({
+    ///     let stock = stock.clone();
+    ///     move || {
+    ///         stock.entry("tea").and_compute_with(|_| {
+    ///             begun.send(()).unwrap();
+    ///             ended.recv().unwrap();
+    ///             Op::Put(7)
+    ///         });
+    ///     }
+    /// });
+    /// beginning.recv().unwrap();
+    /// // The computation owns the key. This thread does not wait for its end.
+    /// let limit = Duration::from_millis(5);
+    /// let set = stock.within(limit, async |stock| stock.insert("tea", 8).await);
+    /// assert_eq!(set, Err(TimedOut));
+    /// end.send(()).unwrap();
+    /// counting.join().unwrap();
+    /// assert_eq!(stock.within(limit, async |stock| stock.get_with("tea", async { 9 }).await), Ok(7));
+    /// ```
+    pub fn within<T>(
+        &self,
+        limit: Duration,
+        operate: impl AsyncFnOnce(&Cache<K, V, S>) -> T,
+    ) -> Result<T, TimedOut> {
+        // A limit too long for the clock is no limit.
+        let deadline = Instant::now().checked_add(limit);
+        let cache = self.future();
+        let mut operations = pin!(operate(&cache));
+        let ended = poll_until(deadline, |context| operations.as_mut().poll(context));
+        ended.ok_or(TimedOut)
     }
 }
 

@@ -4,27 +4,18 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::client::{Alarm, Armed, ClientId, Scheduled};
 use super::graces::Graces;
+use super::{Alarm, Armed, ClientId, Scheduled};
 use crate::clock::{LAST, NEVER, Nanos, Timestamp};
 use crate::epoch::{self, Grace};
 use crate::primitives::atomic::{Ordering::SeqCst, fence};
-#[cfg(not(cortado_loom))]
-use crate::primitives::plain::OnceLock;
-use crate::primitives::plain::Weak;
+use crate::primitives::plain::{OnceLock, Weak};
 use crate::primitives::{Arc, Condvar, Mutex, MutexGuard, catch_user_panic, seeded, thread};
 
 /// The creation of the scheduler, from which its deadlines count. Unlike the instants of a cache,
 /// they begin at 0 and have no top bit set. A client that is not armed has the deadline [`NEVER`],
 /// which is later than any other.
 const START: Timestamp = Timestamp::from_raw(0);
-
-/// When a client is to run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Appointment {
-    at: Timestamp,
-    client: ClientId,
-}
 
 /// The counters of a scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,17 +32,16 @@ pub struct Counts {
     pub looks: u64,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 struct Client {
     handle: Weak<dyn Scheduled>,
     armed: Arc<Armed>,
 }
 
 /// The state under the lock.
-#[derive(Debug)]
 struct State {
-    /// The clients by their appointments. Those that are not armed come last, at [`NEVER`].
-    clients: BTreeMap<Appointment, Client>,
+    /// The clients by their deadlines. Those that are not armed come last, at [`NEVER`].
+    clients: BTreeMap<(Timestamp, ClientId), Client>,
     next_id: ClientId,
     graces: Graces,
     /// The deadline until which the thread sleeps. [`START`] while it is awake, as it then looks
@@ -63,7 +53,6 @@ struct State {
     process: u32,
 }
 
-#[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
     wake: Condvar,
@@ -74,15 +63,13 @@ impl State {
     /// Arms a client, unless it is already armed for `at` or earlier, or is no longer registered.
     /// Returns whether the caller must wake the thread, which would sleep beyond `at`.
     #[must_use]
-    fn arm(&mut self, id: ClientId, armed: &Armed, at: Timestamp) -> bool {
+    fn arm(&mut self, armed: &Armed, at: Timestamp) -> bool {
         let before = armed.get();
         if before <= at {
             return false;
         }
-        let Some(client) = self.clients.remove(&Appointment { at: before, client: id }) else {
-            return false;
-        };
-        self.clients.insert(Appointment { at, client: id }, client);
+        let Some(client) = self.clients.remove(&(before, armed.id)) else { return false };
+        self.clients.insert((at, armed.id), client);
         armed.set(at);
         let oversleeps = at < self.asleep_until;
         if oversleeps {
@@ -92,25 +79,20 @@ impl State {
     }
 
     /// Disarms the first client if it is due, and returns it.
-    fn take_due(&mut self, now: Timestamp) -> Option<(ClientId, Client)> {
-        let (first, _) = self.clients.first_key_value()?;
-        if first.at > now {
-            return None;
-        }
-        let (Appointment { client: id, .. }, client) = self.clients.pop_first()?;
+    fn take_due(&mut self, now: Timestamp) -> Option<Client> {
+        let client = self.clients.first_entry().filter(|first| first.key().0 <= now)?.remove();
         client.armed.set(NEVER);
-        self.clients.insert(Appointment { at: NEVER, client: id }, client.clone());
-        Some((id, client))
+        self.clients.insert((NEVER, client.armed.id), client.clone());
+        Some(client)
     }
 
-    fn forget(&mut self, id: ClientId, armed: &Armed) {
-        self.clients.remove(&Appointment { at: armed.get(), client: id });
-        self.graces.remove(id, armed);
+    fn forget(&mut self, armed: &Armed) {
+        self.clients.remove(&(armed.get(), armed.id));
+        self.graces.remove(armed);
     }
 }
 
 /// See the [module](super).
-#[derive(Debug)]
 pub struct Scheduler {
     shared: Arc<Shared>,
 }
@@ -131,7 +113,6 @@ impl Scheduler {
     }
 
     /// The scheduler of the process.
-    #[cfg(not(cortado_loom))]
     pub fn global() -> &'static Self {
         static GLOBAL: OnceLock<Scheduler> = OnceLock::new();
         GLOBAL.get_or_init(Self::new)
@@ -160,10 +141,9 @@ impl Scheduler {
         }
         let id = state.next_id;
         state.next_id = ClientId(id.0 + 1);
-        let armed = Arc::new(Armed::new());
-        let client = Client { handle, armed: Arc::clone(&armed) };
-        state.clients.insert(Appointment { at: NEVER, client: id }, client);
-        Ok(Registration { shared: Arc::clone(&self.shared), id, armed })
+        let armed = Arc::new(Armed::new(id));
+        state.clients.insert((NEVER, id), Client { handle, armed: Arc::clone(&armed) });
+        Ok(Registration { shared: Arc::clone(&self.shared), armed })
     }
 
     /// Counters for statistics and tests.
@@ -175,11 +155,9 @@ impl Scheduler {
 }
 
 /// A client's registration with the scheduler. Dropping it deregisters the client.
-#[derive(Debug)]
 #[must_use = "dropping a registration deregisters the client"]
 pub struct Registration {
     shared: Arc<Shared>,
-    id: ClientId,
     armed: Arc<Armed>,
 }
 
@@ -201,7 +179,7 @@ impl Alarm for Registration {
         if self.armed.get() <= at {
             return;
         }
-        let oversleeps = self.shared.state.lock().arm(self.id, &self.armed, at);
+        let oversleeps = self.shared.state.lock().arm(&self.armed, at);
         if oversleeps && !seeded("scheduler-arms-in-silence") {
             self.shared.wake.notify_one();
         }
@@ -213,8 +191,8 @@ impl Alarm for Registration {
 
     fn wake_after(&self, grace: Grace) {
         let mut state = self.shared.state.lock();
-        state.graces.add(self.id, &self.armed, grace, self.shared.now());
-        let oversleeps = state.graces.next_look() < state.asleep_until;
+        state.graces.add(&self.armed, grace, self.shared.now());
+        let oversleeps = state.graces.next_look < state.asleep_until;
         drop(state);
         if oversleeps {
             self.shared.wake.notify_one();
@@ -223,7 +201,7 @@ impl Alarm for Registration {
 
     fn cancel(&self) {
         let mut state = self.shared.state.lock();
-        state.forget(self.id, &self.armed);
+        state.forget(&self.armed);
         let last = state.clients.is_empty();
         drop(state);
         if last && !seeded("scheduler-sleeps-on-without-clients") {
@@ -261,11 +239,11 @@ impl Shared {
         let mut state = self.state.lock();
         while !state.clients.is_empty() {
             let now = self.now();
-            if state.graces.next_look() <= now {
+            if state.graces.next_look <= now {
                 state = self.look_at_graces(state);
                 continue;
             }
-            let Some((id, Client { handle, armed })) = state.take_due(now) else {
+            let Some(Client { handle, armed }) = state.take_due(now) else {
                 state = self.sleep(state, now);
                 continue;
             };
@@ -282,12 +260,12 @@ impl Shared {
             drop(kept);
             match ran {
                 Some(Some(Some(after))) => {
-                    let awake = !state.arm(id, &armed, self.deadline(after));
+                    let awake = !state.arm(&armed, self.deadline(after));
                     debug_assert!(awake);
                 }
                 Some(Some(None)) => {}
                 // The client behind the handle no longer exists.
-                Some(None) => state.forget(id, &armed),
+                Some(None) => state.forget(&armed),
                 None => state.counts.panics += 1,
             }
         }
@@ -305,8 +283,8 @@ impl Shared {
         if !is_over {
             state.graces.look_later(now);
         }
-        for (id, armed) in state.graces.take_ended(now) {
-            let awake = !state.arm(id, &armed, now);
+        for armed in state.graces.take_ended(now) {
+            let awake = !state.arm(&armed, now);
             debug_assert!(awake);
         }
         state
@@ -314,8 +292,8 @@ impl Shared {
 
     /// Sleeps until the first deadline, or until it is woken.
     fn sleep<'a>(&self, mut state: MutexGuard<'a, State>, now: Timestamp) -> MutexGuard<'a, State> {
-        let first = state.clients.first_key_value().map_or(NEVER, |(first, _)| first.at);
-        let until = first.min(state.graces.next_look());
+        let first = state.clients.first_key_value().map_or(NEVER, |(&(at, _), _)| at);
+        let until = first.min(state.graces.next_look);
         state.asleep_until = until;
         let mut state = if until == NEVER {
             self.wake.wait(state)

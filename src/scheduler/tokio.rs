@@ -11,12 +11,10 @@
 //! All state is in one mutex, which is held for a few instructions. Under it nothing is called but
 //! tokio's timer.
 
-use super::client::{Alarm, Scheduled};
-#[cfg(not(cortado_loom))]
 use super::serve::{Registration, Scheduler};
+use super::{Alarm, Scheduled};
 use crate::clock::RuntimeTime;
 use crate::epoch::Grace;
-#[cfg(not(cortado_loom))]
 use crate::primitives::plain::OnceLock;
 use crate::primitives::plain::Weak;
 use crate::primitives::{Arc, Mutex, catch_user_panic};
@@ -27,7 +25,7 @@ use std::time::Duration;
 use tokio::time::{Instant, Sleep};
 
 /// When the client runs next, and the task that waits for it.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct State {
     /// `None` means that the client is not armed.
     armed: Option<Instant>,
@@ -38,19 +36,16 @@ struct State {
     waker: Option<Waker>,
 }
 
-#[derive(Debug)]
 struct Shared {
     time: RuntimeTime,
     state: Mutex<State>,
 }
 
 /// A client's registration with its task. Dropping it ends the task.
-#[derive(Debug)]
 #[must_use = "dropping a registration deregisters the client"]
 pub struct TaskRegistration {
     shared: Arc<Shared>,
     /// The task's place with the thread of the process; `None` if there is no thread to be had.
-    #[cfg(not(cortado_loom))]
     real_time: OnceLock<Option<Registration>>,
 }
 
@@ -61,17 +56,12 @@ impl TaskRegistration {
         let shared = Arc::new(Shared { time, state: Mutex::new(State::default()) });
         let task = serve(Arc::clone(&shared), client);
         drop(runtime.spawn(task));
-        Self {
-            shared,
-            #[cfg(not(cortado_loom))]
-            real_time: OnceLock::new(),
-        }
+        Self { shared, real_time: OnceLock::new() }
     }
 
-    #[cfg(not(cortado_loom))]
-    fn register(&self) -> Option<Registration> {
-        let task = Arc::downgrade(&self.shared) as Weak<dyn Scheduled>;
-        Scheduler::global().register(task).ok()
+    fn real_time(&self) -> Option<&Registration> {
+        let task = || Arc::downgrade(&self.shared) as Weak<dyn Scheduled>;
+        self.real_time.get_or_init(|| Scheduler::global().register(task()).ok()).as_ref()
     }
 }
 
@@ -81,29 +71,23 @@ impl Alarm for TaskRegistration {
     }
 
     fn come_back_in_real_time(&self, after: Duration) -> Option<Duration> {
-        #[cfg(not(cortado_loom))]
-        if let Some(registration) = self.real_time.get_or_init(|| self.register()) {
-            registration.wake_within(after);
-            return None;
+        match self.real_time() {
+            Some(registration) => registration.wake_within(after),
+            None => self.wake_within(after),
         }
-        self.wake_within(after);
         None
     }
 
     /// The thread of the process looks after that.
     fn wake_after(&self, grace: Grace) {
-        #[cfg(not(cortado_loom))]
-        if let Some(registration) = self.real_time.get_or_init(|| self.register()) {
+        if let Some(registration) = self.real_time() {
             registration.wake_after(grace);
         }
-        #[cfg(cortado_loom)]
-        let _ = grace;
     }
 
     /// Ends the task.
     fn cancel(&self) {
         self.shared.change(|state| state.is_cancelled = true);
-        #[cfg(not(cortado_loom))]
         if let Some(Some(registration)) = self.real_time.get() {
             registration.cancel();
         }
@@ -140,9 +124,7 @@ impl Shared {
             change(&mut state);
             state.waker.take()
         };
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        waker.into_iter().for_each(Waker::wake);
     }
 
     /// Ready when the armed deadline has come. Disarms the client then. False if it is cancelled.
@@ -151,18 +133,15 @@ impl Shared {
         if state.is_cancelled {
             return Poll::Ready(false);
         }
-        if std::mem::take(&mut state.is_called) {
-            state.armed = None;
-            return Poll::Ready(true);
-        }
-        if let Some(at) = state.armed {
+        let has_come = |at| {
             if sleep.deadline() != at {
                 sleep.as_mut().reset(at);
             }
-            if sleep.as_mut().poll(context).is_ready() {
-                state.armed = None;
-                return Poll::Ready(true);
-            }
+            sleep.as_mut().poll(context).is_ready()
+        };
+        if std::mem::take(&mut state.is_called) || state.armed.is_some_and(has_come) {
+            state.armed = None;
+            return Poll::Ready(true);
         }
         state.waker = Some(context.waker().clone());
         Poll::Pending

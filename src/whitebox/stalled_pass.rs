@@ -247,7 +247,7 @@ fn updates_and_removals_wait_later() {
 fn hold_bucket(cache: &Cache<u32, u32>, key: u32, meanwhile: impl FnOnce()) {
     let guard = crate::epoch::pin();
     let engine = cache.engine();
-    let slot = engine.search_exact(&guard, cache.hashed(&key));
+    let slot = engine.search_exact(&guard, engine.hashed(&key));
     let (found, node) = (slot.found, slot.node);
     assert!(node.is_some());
     let locked = found.lock().expect("no other thread writes");
