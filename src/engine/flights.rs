@@ -29,7 +29,7 @@
 pub use super::outcome::{FlightKind, LoadOutcome, LoadedNode, Obstacle, OnLoad};
 use super::reentrancy::{self, FlightToken, Frame, ReentrancyMark};
 use crate::flight::board::{Board, Shard, ShardGuard, Version};
-use crate::flight::cell::{FlightCell, HasCell, Leader, Outcome};
+use crate::flight::cell::{FlightCell, HasCell, Leader};
 use crate::hash::Hash32;
 use crate::links::NodeId;
 use crate::node::Generation;
@@ -108,10 +108,7 @@ impl Flight {
     /// The outcome of a completed load. `None` for a computation, and if the flight was abandoned
     /// or still runs.
     pub fn outcome(&self) -> Option<LoadOutcome> {
-        match self.cell.outcome() {
-            Some(Outcome::Done(outcome)) => outcome,
-            Some(Outcome::Abandoned) | None => None,
-        }
+        self.cell.result().flatten()
     }
 
     /// Keeps the result of a load out of the cache. Relaxed: an insert or removal takes the

@@ -11,7 +11,7 @@ use crate::engine::loads::{Begun, Replaces};
 use crate::engine::reentrancy::{Frame, ReentrancyMark};
 use crate::engine::reloads::Place;
 use crate::entry::Entry;
-use crate::flight::cell::{FlightCell, Follow, Leader, Outcome};
+use crate::flight::cell::{FlightCell, Follow, Leader};
 use crate::hash::Hashed;
 use crate::loaded::LoadedMany;
 use crate::loader::AnyAsyncLoader;
@@ -85,7 +85,7 @@ where
         // The executor may be the user's, and panic: then it has dropped the task.
         catch_user_panic(|| self.core.notices.spawn(Box::pin(turns(task))));
         async move {
-            let _ended: Outcome<()> = end.await;
+            end.await;
             let made = result.lock().take();
             made.map(|made| made.unwrap_or_else(|payload| resume_unwind(payload)))
         }
