@@ -3,15 +3,15 @@
 
 use super::Engine;
 use super::event::Packed;
-use super::flights::{Clearance, Flight, FlightGuard, FlightKind, NewFlight, Obstacle, OnLoad};
-use super::maintenance::{Core, Write};
+use super::flights::{Clearance, Flight, FlightGuard, FlightKind, Obstacle};
+use super::maintenance::Write;
 use super::read::{NodeRef, Slot};
-use super::reentrancy;
+use super::reentrancy::{self, FlightToken};
 use super::step::Step;
 use crate::clock::Timestamp;
 use crate::entry::{Entry, Origin};
 use crate::flight::board::Version;
-use crate::hash::{Hash32, Hashed};
+use crate::hash::Hashed;
 use crate::node::Generation;
 use crate::pool::RawHandle;
 use crate::primitives::{Arc, seeded};
@@ -103,59 +103,44 @@ impl<K, V> Engine<K, V> {
             flight.overtake();
         }
     }
-
-    /// Takes the key exclusively: for a computation, a repeated insert or a conditional removal.
-    /// Waits for others that have the key exclusively, and for loads unless `on_load` is
-    /// [`OnLoad::Overtake`]. `share` gives a count on a node with the key.
-    pub fn acquire_key<Q: Equivalent<K> + ?Sized>(
-        &self,
-        key: Hashed<&Q>,
-        share: &dyn Fn() -> RawHandle,
-        on_load: OnLoad,
-    ) -> Step<FlightGuard> {
-        loop {
-            match self.flight_of(key) {
-                (_, Some(other)) if self.core.dismiss_overtaken(key.hash, &other, on_load) => {}
-                (_, Some(other)) => return Err(other),
-                (seen, None) => {
-                    let kind = FlightKind::Exclusive;
-                    let flight = NewFlight { kind, call: None, key_node: share() };
-                    if let Some(guard) = self.core.register(flight, seen) {
-                        return Ok(guard);
-                    }
-                }
-            }
-        }
-    }
-}
-
-impl Core {
-    /// Registers a flight; `None` if another one of this hash was registered since `seen`.
-    pub fn register(&self, flight: NewFlight, seen: Version) -> Option<FlightGuard> {
-        FlightGuard::register(&self.flights, flight, self.hot.generation(), seen)
-    }
-
-    /// Removes `other` from the board if it is an overtaken load; returns whether it did. By
-    /// `on_load`, this call overtakes a load or a reload first.
-    pub fn dismiss_overtaken(&self, hash: Hash32, other: &Arc<Flight>, on_load: OnLoad) -> bool {
-        let overtakes = match (other.kind(), on_load) {
-            (FlightKind::Exclusive, _) => return false,
-            (FlightKind::Reload, OnLoad::WaitUnlessReload) | (_, OnLoad::Overtake) => true,
-            (FlightKind::Load | FlightKind::Reload, _) => false,
-        };
-        if overtakes {
-            other.overtake();
-        }
-        let overtaken = other.is_overtaken(self.hot.generation());
-        if overtaken && !seeded("loads-join-the-overtaken") {
-            self.flights.shard(hash).remove(hash, other);
-            return true;
-        }
-        false
-    }
 }
 
 impl<K: Eq, V> Engine<K, V> {
+    /// Registers a flight of the key, unless one is in the way: a computation, or a load that is
+    /// not overtaken. Overtakes a load first if `overtakes` says so. `call` is the token of the
+    /// first load of the same call, if that is another one. `share` gives a count on a node with
+    /// the key.
+    pub fn begin_flight(
+        &self,
+        key: Hashed<&K>,
+        kind: FlightKind,
+        call: Option<FlightToken>,
+        share: &dyn Fn() -> RawHandle,
+        overtakes: &dyn Fn(&Flight) -> bool,
+    ) -> Step<FlightGuard> {
+        let core = &self.core;
+        loop {
+            let (seen, other) = self.flight_of(key);
+            let generation = core.hot.generation();
+            let Some(other) = other else {
+                let flight = Flight::new(kind, call, share(), generation);
+                match FlightGuard::register(&core.flights, flight, seen) {
+                    Some(guard) => return Ok(guard),
+                    None => continue,
+                }
+            };
+            let is_load = other.kind() != FlightKind::Exclusive;
+            if is_load && overtakes(&other) {
+                other.overtake();
+            }
+            let is_overtaken = is_load && other.is_overtaken(generation);
+            if !is_overtaken || seeded("loads-join-the-overtaken") {
+                return Err(other);
+            }
+            core.flights.shard(key.hash).remove(key.hash, &other);
+        }
+    }
+
     /// The key's living entry, and the generation that was current at that moment. The caller's
     /// flight must be registered: every write that locked the bucket before this call has ended,
     /// and every later one sees the flight.

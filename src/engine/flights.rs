@@ -26,7 +26,7 @@
 //! under that lock. So the load either commits before the write, which then finds the loaded entry,
 //! or does not commit. An `invalidate_all` marks all loads by its generation.
 
-pub use super::outcome::{FlightKind, LoadOutcome, LoadedNode, Obstacle, OnLoad};
+pub use super::outcome::{FlightKind, LoadOutcome, LoadedNode, Obstacle};
 use super::reentrancy::{self, FlightToken, Frame, ReentrancyMark};
 use crate::flight::board::{Board, Shard, ShardGuard, Version};
 use crate::flight::cell::{FlightCell, HasCell, Leader};
@@ -72,6 +72,20 @@ impl HasCell for Flight {
 }
 
 impl Flight {
+    /// A flight to be registered. `call` is the token of the first load of the same call, if that
+    /// is another one.
+    pub fn new(
+        kind: FlightKind,
+        call: Option<FlightToken>,
+        key_node: RawHandle,
+        generation: Generation,
+    ) -> Self {
+        let postponed_victim = AtomicU32::new(NodeId::NONE.raw());
+        let (overtaken, may_share) = (AtomicBool::new(false), AtomicBool::new(false));
+        let cell = FlightCell::new();
+        Self { key_node, kind, call, generation, overtaken, may_share, postponed_victim, cell }
+    }
+
     pub fn key_node(&self) -> &RawHandle {
         &self.key_node
     }
@@ -330,15 +344,6 @@ impl CommitPermit<'_> {
     }
 }
 
-/// A flight to be registered.
-pub struct NewFlight {
-    pub kind: FlightKind,
-    /// The token of the first load of the same call, if that is another one.
-    pub call: Option<FlightToken>,
-    /// A node with the key.
-    pub key_node: RawHandle,
-}
-
 /// The owner's guard of a registered flight. Its drop removes the flight from the board and
 /// abandons the flight.
 pub struct FlightGuard {
@@ -349,24 +354,9 @@ pub struct FlightGuard {
 
 impl FlightGuard {
     /// Registers a flight; `None` if another one of this hash was registered since `seen`.
-    pub fn register(
-        flights: &Arc<Flights>,
-        flight: NewFlight,
-        generation: Generation,
-        seen: Version,
-    ) -> Option<Self> {
-        let NewFlight { kind, call, key_node } = flight;
-        let hash = key_node.meta().hash();
-        let leader = Leader::of(Flight {
-            key_node,
-            kind,
-            call,
-            generation,
-            overtaken: AtomicBool::new(false),
-            may_share: AtomicBool::new(false),
-            postponed_victim: AtomicU32::new(NodeId::NONE.raw()),
-            cell: FlightCell::new(),
-        });
+    pub fn register(flights: &Arc<Flights>, flight: Flight, seen: Version) -> Option<Self> {
+        let hash = flight.key_node.meta().hash();
+        let leader = Leader::of(flight);
         flights.shard(hash).try_insert(hash, Arc::clone(leader.flight()), seen).ok()?;
         Some(Self { flights: Arc::clone(flights), hash, leader })
     }

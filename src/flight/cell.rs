@@ -21,9 +21,9 @@
 //! 3. No user code runs under the lock: the result is cloned outside, and wakers are cloned, called
 //!    and dropped outside. If a waker panics, the others are still called.
 //! 4. A `Follow` that is dropped removes its waker.
-//! 5. A waiter of an abandoned flight starts again from the beginning, and may become the
-//!    leader of another flight. The client removes a flight from its table *before* the flight is
-//!    abandoned or completed. Otherwise the waiters would find it there again.
+//! 5. A waiter of an abandoned flight starts again from the beginning, and may become the leader of
+//!    another flight. The client removes a flight from its table *before* the flight is abandoned
+//!    or completed. Otherwise the waiters would find it there again.
 //!
 //! The mutex is the only synchronisation: a waiter that sees the landing sees all that the leader
 //! did before it. A thread that waits for a flight that it leads itself waits forever.

@@ -204,7 +204,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> WithHasher<K, V, S> {
     ) -> (OwnLoads, Option<Arc<Flight>>) {
         let mut own = OwnLoads(Vec::new());
         // A comparison of keys that asks for a key of this call would wait for itself. Without own
-        // loads there is no mark: nothing would end to which it could leave its deliveries.
+        // loads there is no mark: nothing would end to which it could leave its deliveries. If one
+        // panics, the mark ends first, and then the loads.
         let mut mark = None;
         let mut by_flight = HashTable::new();
         let mut looks_at_all = missing.begin_round();
@@ -221,27 +222,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> WithHasher<K, V, S> {
                 missing.positions.push_back(position);
                 continue;
             }
-            let mut replaces = Replaces::none();
-            match self.begin_load::<Absent>(own.token(), draft, joined, &mut replaces) {
+            match self.begin_load::<Absent>(own.token(), draft, joined, &mut Replaces::none()) {
                 Ok(Begun::Ended(loaded)) => *slot = Wanted::Known(loaded.ok()),
                 Ok(Begun::Leading(flight, _)) => {
                     looks_at_all = true;
                     own.0.push(Own { position, flight });
                     mark = mark
                         .or_else(|| own.token().map(Frame::Flight).and_then(ReentrancyMark::push));
-                    // A comparison that panics ends the mark first, and then the loads.
-                    let flight = &own.0[own.0.len() - 1].flight;
-                    // If the key has got an entry before, the load ends with that.
-                    let key = draft.hashed();
-                    if let Some((entry, _)) = self.judged_entry(flight, key, &mut replaces)
-                        && let Some(Own { flight, .. }) = own.0.pop()
-                    {
-                        if own.is_empty() {
-                            mark = None;
-                        }
-                        land_entry(flight.enter(), &entry, entry.deadline());
-                        *slot = Wanted::Known(Some(entry));
-                    }
                 }
                 Err(flight) => match position_of(&mut by_flight, &flight, &own) {
                     Some(position) => *slot = Wanted::SameAs(position),

@@ -3,7 +3,7 @@
 use super::commit::{Condition, Replaces, land_entry};
 use crate::engine::Engine;
 use crate::engine::flights::{
-    EnteredFlight, Flight, FlightGuard, FlightKind, LoadOutcome, LoadedNode, NewFlight, OnLoad,
+    EnteredFlight, Flight, FlightGuard, FlightKind, LoadOutcome, LoadedNode,
 };
 use crate::engine::maintenance::Core;
 use crate::engine::reentrancy::FlightToken;
@@ -62,7 +62,7 @@ pub enum Begun<K, V, N> {
     /// The key has an entry; or another call's load made this value, which need not be cached; or
     /// another call's loader made no value, and this call returns the same reason.
     Ended(Result<Entry<K, V>, N>),
-    /// This call makes the value. It replaces this entry, which [`Engine::look_again`] finds.
+    /// This call makes the value. It replaces this entry.
     Leading(FlightGuard, Option<Entry<K, V>>),
 }
 
@@ -157,10 +157,14 @@ impl<K: Eq, V> Engine<K, V> {
     ) -> Option<Result<Entry<K, V>, N>> {
         let (draft, mut joined) = (self.draft_for_load(key), None);
         let begin = || self.begin_load::<N>(None, &draft, &mut joined, replaces);
-        Some(match block_until(deadline, begin)? {
-            Begun::Ended(loaded) => loaded,
-            Begun::Leading(flight, _) => self.finish_load(flight, draft, init, replaces),
-        })
+        let (flight, old) = match block_until(deadline, begin)? {
+            Begun::Ended(loaded) => return Some(loaded),
+            Begun::Leading(flight, old) => (flight.enter(), old),
+        };
+        let timer = LoadTimer::start(&self.core);
+        let made = init(old);
+        timer.stop(&made);
+        Some(self.land_made(draft, made, flight, replaces))
     }
 
     /// A node with the key, for a load of it.
@@ -169,7 +173,8 @@ impl<K: Eq, V> Engine<K, V> {
         self.pool.draft(key).detach()
     }
 
-    /// The first steps: waits for a load or computation of the key, or registers this call's load.
+    /// The first steps: waits for a load or computation of the key, or registers this call's load
+    /// and looks again.
     /// `joined` carries the awaited flight to the next step. A call that may have begun other loads
     /// has the token of the first.
     pub fn begin_load<N: Reason>(
@@ -189,53 +194,20 @@ impl<K: Eq, V> Engine<K, V> {
                 return Ok(Begun::Ended(Ok(entry)));
             }
         }
-        loop {
-            match self.flight_of(key) {
-                (seen, None) => {
-                    let (kind, key_node) = (FlightKind::Load, draft.share());
-                    let flight = NewFlight { kind, call, key_node };
-                    if let Some(flight) = self.core.register(flight, seen) {
-                        return Ok(Begun::Leading(flight, None));
-                    }
-                }
-                (_, Some(other)) if self.core.dismiss_overtaken(key.hash, &other, OnLoad::Wait) => {
-                }
-                (_, Some(other)) => {
-                    // The key got this entry after the call had missed it.
-                    if other.kind() == FlightKind::Reload
-                        && let Some(entry) = self.peek_entry(key)
-                        && !self.is_replaced(&entry, replaces)
-                    {
-                        return Ok(Begun::Ended(Ok(entry)));
-                    }
-                    *joined = Some(Arc::clone(&other));
-                    return Err(other);
-                }
-            }
+        let other =
+            match self.begin_flight(key, FlightKind::Load, call, &|| draft.share(), &|_| false) {
+                Ok(flight) => return Ok(self.look_again(flight, draft, replaces)),
+                Err(other) => other,
+            };
+        // The key got this entry after the call had missed it.
+        if other.kind() == FlightKind::Reload
+            && let Some(entry) = self.peek_entry(key)
+            && !self.is_replaced(&entry, replaces)
+        {
+            return Ok(Begun::Ended(Ok(entry)));
         }
-    }
-
-    /// The last step: runs the loader and commits, unless the key has got an entry between the read
-    /// and the registration.
-    pub fn finish_load<N: Reason>(
-        &self,
-        flight: FlightGuard,
-        draft: OwnedDraft<K, V>,
-        init: Init<'_, K, V, N>,
-        replaces: &mut Replaces<'_, K, V>,
-    ) -> Result<Entry<K, V>, N> {
-        let flight = flight.enter();
-        let old = match self.judged_entry(&flight, draft.hashed(), replaces) {
-            Some((entry, false)) => {
-                land_entry(flight, &entry, entry.deadline());
-                return Ok(entry);
-            }
-            replaced => replaced.map(|(entry, _)| entry),
-        };
-        let timer = LoadTimer::start(&self.core);
-        let made = init(old);
-        timer.stop(&made);
-        self.land_made(draft, made, flight, replaces)
+        *joined = Some(Arc::clone(&other));
+        Err(other)
     }
 
     /// Ends a load by what its loader has made.
@@ -262,15 +234,14 @@ impl<K: Eq, V> Engine<K, V> {
         }
     }
 
-    /// For a load that is not finished at once: the entry in place of the flight, if the key has
-    /// got one between the read and the registration. Then the flight lands with that entry.
+    /// The entry in place of the flight, if the key has got one between the read and the
+    /// registration. Then the flight lands with that entry.
     pub fn look_again<N>(
         &self,
-        begun: Begun<K, V, N>,
+        flight: FlightGuard,
         draft: &OwnedDraft<K, V>,
         replaces: &mut Replaces<'_, K, V>,
     ) -> Begun<K, V, N> {
-        let Begun::Leading(flight, _) = begun else { return begun };
         let judged = {
             // The comparisons are user code, which may load the key.
             let _mark = flight.mark_poll();

@@ -47,7 +47,7 @@ impl<K: Eq, V> Engine<K, V> {
         self.after_write();
         let (draft, mut joined) = (self.draft_for_load(key.to_key()), None);
         let begun = block_on(|| self.begin_load(None, &draft, &mut joined, &mut replaces));
-        self.lead(begun, draft)
+        Self::lead(begun, draft)
     }
 
     /// The load that the caller leads now, or else its outcome.
@@ -55,11 +55,10 @@ impl<K: Eq, V> Engine<K, V> {
     /// # Errors
     /// The load.
     pub fn lead(
-        &self,
         begun: Begun<K, V, Infallible>,
         draft: OwnedDraft<K, V>,
     ) -> Result<Entry<K, V>, PendingLoad<K, V>> {
-        match self.look_again(begun, &draft, &mut Replaces::none()) {
+        match begun {
             Begun::Ended(Ok(entry)) => Ok(entry),
             Begun::Leading(flight, _) => {
                 Err(PendingLoad { flight, draft, started: Instant::now() })

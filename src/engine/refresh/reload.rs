@@ -2,11 +2,10 @@
 
 use crate::clock::Timestamp;
 use crate::engine::Engine;
-use crate::engine::flights::{
-    EnteredFlight, FlightGuard, FlightKind, LoadOutcome, NewFlight, OnLoad,
-};
+use crate::engine::flights::{EnteredFlight, Flight, FlightGuard, FlightKind, LoadOutcome};
 use crate::engine::loads::{LoadTimer, Replaces, land_entry};
 use crate::engine::reloads::{Ended, Reloading};
+use crate::engine::step::Step;
 use crate::entry::{Entry, Origin};
 use crate::loaded::NoValue;
 use crate::loader::{ReloadOutcome, Reloaded};
@@ -60,7 +59,7 @@ impl<K: Eq + Clone, V> Engine<K, V> {
     /// # Errors
     /// How it has ended, if it ends here.
     pub fn begin_reload(&self, node: &Handle<K, V>) -> Result<FlightGuard, Ended> {
-        let flight = self.register_reload(node).ok_or(Ended::Hindered)?;
+        let flight = self.register_reload(node).map_err(|_| Ended::Hindered)?;
         let present = {
             let _mark = flight.mark_poll();
             self.stable_entry(node.hashed()).0
@@ -90,30 +89,16 @@ impl<K: Eq + Clone, V> Engine<K, V> {
 
     /// Registers the reload. A reload of the node's predecessor is overtaken here, since it has
     /// nothing left to commit: it has published this node itself, the write that did so overtook
-    /// it, or it began later and ends when it looks at its entry. `None` if the key has a
+    /// it, or it began later and ends when it looks at its entry. Fails if the key has a
     /// computation or another load.
-    fn register_reload(&self, node: &Handle<K, V>) -> Option<FlightGuard> {
-        let key = node.hashed();
-        loop {
-            match self.flight_of(key) {
-                (_, Some(other)) => {
-                    let is_outdated = other.kind() == FlightKind::Reload
-                        && other.key_node().meta().deadline() == GONE
-                        && node.meta().deadline() != GONE;
-                    let on_load = if is_outdated { OnLoad::Overtake } else { OnLoad::Wait };
-                    if !self.core.dismiss_overtaken(key.hash, &other, on_load) {
-                        return None;
-                    }
-                }
-                (seen, None) => {
-                    let (kind, key_node) = (FlightKind::Reload, node.raw().clone());
-                    let flight = NewFlight { kind, call: None, key_node };
-                    if let Some(flight) = self.core.register(flight, seen) {
-                        return Some(flight);
-                    }
-                }
-            }
-        }
+    fn register_reload(&self, node: &Handle<K, V>) -> Step<FlightGuard> {
+        let is_outdated = |other: &Flight| {
+            other.kind() == FlightKind::Reload
+                && other.key_node().meta().deadline() == GONE
+                && node.meta().deadline() != GONE
+        };
+        let share = || node.raw().clone();
+        self.begin_flight(node.hashed(), FlightKind::Reload, None, &share, &is_outdated)
     }
 
     /// The last part of a reload: commits the loader's answer, unless it is an error, and ends the

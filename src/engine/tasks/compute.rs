@@ -4,7 +4,6 @@ use super::drive::{as_task, drive};
 use super::exchange::{Exchange, Parts};
 use crate::compute::{CompResult, Op};
 use crate::engine::Engine;
-use crate::engine::flights::OnLoad;
 use crate::entry::Entry;
 use crate::hash::Hashed;
 use crate::primitives::seeded;
@@ -69,11 +68,7 @@ impl<K: Eq, V> Engine<K, V> {
         asked = None;
         self.check_key(key.as_ref());
         let draft = self.pool.draft(key).detach();
-        let flight = drive(|| {
-            let share = || draft.share();
-            self.acquire_key(draft.hashed(), &share, OnLoad::WaitUnlessReload)
-        })
-        .await;
+        let flight = drive(|| self.take_key(draft.hashed(), &|| draft.share())).await;
         {
             let _mark = flight.mark_poll();
             looked = self.look(draft.hashed());

@@ -119,9 +119,7 @@ where
         let wait = self.refresh()?.waits.on(hash);
         loop {
             let brought = pin!(wait.until(|| self.peek_entry(key)));
-            let begun = self.begin_load::<Arc<E>>(None, &draft, &mut joined, &mut Replaces::none());
-            let begun = begun.map(|begun| self.look_again(begun, &draft, &mut Replaces::none()));
-            match begun {
+            match self.begin_load::<Arc<E>>(None, &draft, &mut joined, &mut Replaces::none()) {
                 Ok(Begun::Ended(loaded)) => return Some(loaded),
                 Ok(Begun::Leading(flight, _)) => {
                     let begins = pin!(self.begin_load_task(flight, draft, None, loader));
@@ -153,7 +151,6 @@ where
         };
         let draft = self.draft_for_load(key.to_key());
         let begun = self.begin_load::<Arc<E>>(None, &draft, &mut None, &mut Replaces::none());
-        let begun = begun.map(|begun| self.look_again(begun, &draft, &mut Replaces::none()));
         let Ok(Begun::Leading(flight, _)) = begun else { return false };
         drop(self.begin_load_task(flight, draft, Some(place), loader));
         true

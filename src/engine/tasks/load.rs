@@ -104,14 +104,15 @@ impl<K: Eq, V> Engine<K, V> {
         let (draft, begun) = match unmade.take().expect("it is taken once") {
             Unmade::Leading(flight, draft) => {
                 replaces = OwnedReplaces::new(None);
-                (draft, Begun::Leading(flight, None))
+                let begun = replaces.lend(|replaces| self.look_again(flight, &draft, replaces));
+                (draft, begun)
             }
             Unmade::Missing { key, replaces: of_caller } => {
                 replaces = of_caller;
                 self.begin_load_async(key, &mut replaces).await
             }
         };
-        match replaces.lend(|replaces| self.look_again(begun, &draft, replaces)) {
+        match begun {
             Begun::Ended(loaded) => {
                 as_task(|| self.after_write());
                 loaded
@@ -152,7 +153,7 @@ impl<K: Eq, V> Engine<K, V> {
             }
         };
         as_task(|| {
-            let led = self.lead(begun, draft);
+            let led = Self::lead(begun, draft);
             // The comparisons of keys may have left deliveries.
             self.after_write();
             led
