@@ -81,8 +81,9 @@ pub use self::{
 };
 pub use delivery::Listeners;
 pub use loads::{NoLoadCondition, PendingLoad};
+pub use reloads::TypedReloads;
 pub use share::{Pending, Receiver};
 pub use tasks::{as_task, made_before, until};
 #[cfg(not(cortado_loom))]
 pub use typed::schedule;
-pub use typed::{Asking, Engine, Hooks, Refreshing, WithHasher};
+pub use typed::{Asking, Engine, Hooks, WithHasher};

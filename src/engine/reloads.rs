@@ -21,6 +21,7 @@
 use super::failures::Failures;
 use super::key_waits::KeyWaits;
 use super::maintenance::Core;
+use super::reentrancy::{self, Frame, ReentrancyMark};
 use crate::clock::{Nanos, Timestamp, nanos};
 use crate::config::RefreshSettings;
 use crate::entry::Entry;
@@ -90,6 +91,10 @@ pub trait AnyReloads<K, V>: Send + Sync {
     /// reload on, or to help to deliver.
     fn trigger_if_stale(&self, core: &plain::Arc<Core>, id: NodeId, coarse: Timestamp) -> bool;
 
+    /// Hands the reloads that were noted to the executor, where they may begin. See
+    /// [`Engine::hand_reloads_on`](super::Engine).
+    fn hand_on(&self, core: &Core) -> Option<Vec<Entry<K, V>>>;
+
     /// Wakes those who wait for a value of a key with this hash.
     fn wake(&self, hash: Hash32);
 
@@ -132,6 +137,24 @@ impl<K, V> AnyReloads<K, V> for TypedReloads<K, V> {
             || core.notices.has_noted_reloads()
     }
 
+    /// A loader may have others noted. So a chain of loaders that read each other's keys does not
+    /// grow the stack, and ends after as many reloads as may be under way.
+    fn hand_on(&self, core: &Core) -> Option<Vec<Entry<K, V>>> {
+        let may_reload = reentrancy::may_reload() || seeded("reloads-run-where-they-are-found");
+        let frame = Frame::HandingOn(core.id());
+        let mark = may_reload.then(|| ReentrancyMark::push_once(frame)).flatten();
+        let most = if mark.is_some() { self.settings.limit } else { 0 };
+        let mut made = None;
+        for _ in 0..most {
+            let Some(reloading) = self.next_noted(core) else { break };
+            if let Some(ended) = self.start(reloading) {
+                made.get_or_insert_with(Vec::new).extend(ended);
+            }
+        }
+        core.leave_noted_reloads();
+        made
+    }
+
     fn wake(&self, hash: Hash32) {
         self.waits.wake(hash);
     }
@@ -166,7 +189,7 @@ impl<K, V> TypedReloads<K, V> {
 
     /// Starts a reload. The caller holds no guard and no lock. From now on, the drop of a reload
     /// that has not ended means that the next one comes after the retry delay.
-    pub fn start(&self, mut reloading: Reloading) -> Option<Option<Entry<K, V>>> {
+    fn start(&self, mut reloading: Reloading) -> Option<Option<Entry<K, V>>> {
         reloading.next = Next::Later;
         let start = self.starter.get()?;
         // The executor may be the user's, and panic: then it has dropped the job.
@@ -311,7 +334,7 @@ impl Reloads {
     }
 
     /// Takes out a reload that was noted.
-    pub fn next_noted(&self, core: &Core) -> Option<Reloading> {
+    fn next_noted(&self, core: &Core) -> Option<Reloading> {
         let mut noted = self.noted.lock();
         let next = noted.pop_front();
         if noted.is_empty() {

@@ -3,9 +3,8 @@
 use crate::clock::Timestamp;
 use crate::engine::failures::Failed;
 use crate::engine::read::NodeRef;
-use crate::engine::reentrancy::{self, Frame, ReentrancyMark};
-use crate::engine::reloads::{Reloading, TypedReloads};
-use crate::engine::typed::Refreshing;
+use crate::engine::reentrancy::{Frame, ReentrancyMark};
+use crate::engine::reloads::Reloading;
 use crate::engine::{Engine, WithHasher};
 use crate::entry::Entry;
 use crate::executor::Job;
@@ -13,7 +12,7 @@ use crate::hash::Hashed;
 use crate::loaded::{LoaderResult, Reason};
 use crate::loader::ReloadFailure;
 use crate::pool::Handle;
-use crate::primitives::{Mutex, catch_user_panic, plain, seeded};
+use crate::primitives::{Mutex, catch_user_panic, plain};
 use crate::to_key::ToKey;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
@@ -32,31 +31,10 @@ impl<K, V> Engine<K, V> {
     /// begin; then the next operation does, or the scheduler. `None` if no reload has ended when it
     /// was handed over. Otherwise what those have made that have: of an executor that runs jobs at
     /// once.
-    ///
-    /// A loader may have others noted. So a chain of loaders that read each other's keys does not
-    /// grow the stack, and ends after as many reloads as may be under way.
     #[cold]
     pub fn hand_reloads_on(&self) -> Option<Vec<Entry<K, V>>> {
-        let hand_on = self.hand_on.filter(|_| self.core.notices.has_noted_reloads())?;
-        hand_on(self)
-    }
-
-    /// The part of [`hand_reloads_on`](Self::hand_reloads_on) that only a cache with a loader has.
-    fn hand_on(&self) -> Option<Vec<Entry<K, V>>> {
-        let reloads = self.refresh()?;
-        let may_reload = reentrancy::may_reload() || seeded("reloads-run-where-they-are-found");
-        let frame = Frame::HandingOn(self.core.id());
-        let mark = may_reload.then(|| ReentrancyMark::push_once(frame)).flatten();
-        let most = if mark.is_some() { reloads.settings.limit } else { 0 };
-        let mut made = None;
-        for _ in 0..most {
-            let Some(reloading) = reloads.next_noted(&self.core) else { break };
-            if let Some(ended) = reloads.start(reloading) {
-                made.get_or_insert_with(Vec::new).extend(ended);
-            }
-        }
-        self.core.leave_noted_reloads();
-        made
+        let reloads = self.reloads.as_ref().filter(|_| self.core.notices.has_noted_reloads())?;
+        reloads.hand_on(&self.core)
     }
 
     /// Has a node reloaded, stale or not. Returns whether this call has begun a reload: not if one
@@ -67,21 +45,6 @@ impl<K, V> Engine<K, V> {
         // Also if the node's reload was noted before, where none may begin.
         self.core.drop_caught(self.hand_reloads_on());
         is_noted
-    }
-}
-
-impl<K, V, S> WithHasher<K, V, S>
-where
-    K: Send + Sync + 'static,
-    V: Send + Sync + 'static,
-    S: Send + Sync + 'static,
-{
-    /// The cache for a job of the executor, which must not keep it: the executor may be the cache's
-    /// own.
-    pub fn for_a_job(&self) -> Weak<Self> {
-        let myself = self.myself.get().and_then(Weak::upgrade);
-        let myself = myself.and_then(|myself| myself.downcast::<Self>().ok());
-        myself.as_ref().map_or_else(Weak::new, Arc::downgrade)
     }
 }
 
@@ -113,7 +76,7 @@ where
     /// Starts a reload of the key's entry, or a load if there is no entry. Returns whether this
     /// call has.
     pub fn refresh_key<Q: ToKey<K> + ?Sized, R: LoaderResult<V> + 'static>(
-        &self,
+        self: &Arc<Self>,
         key: Hashed<&Q>,
         load: impl FnOnce(&K) -> R + Send + 'static,
     ) -> bool {
@@ -131,7 +94,8 @@ where
         }
         let Some(reloads) = self.refresh() else { return false };
         let Some(place) = reloads.place() else { return false };
-        let (engine, key) = (self.for_a_job(), key.to_key());
+        // A job must not keep the cache: the executor may be the cache's own.
+        let (engine, key) = (Arc::downgrade(self), key.to_key());
         self.core.notices.execute_reload(caught(move || {
             // Nothing holds the job back: its thread may be the one that receives.
             let _mark = ReentrancyMark::push(Frame::Task);
@@ -172,11 +136,4 @@ impl<K: Eq, V> Engine<K, V> {
         let error = reason.as_ref().and_then(<Arc<E> as Reason>::adopt);
         Some(ReloadFailure { error, at: self.core.ticker.instant_of(at), in_a_row: times })
     }
-}
-
-impl<K: Send + Sync + 'static, V: Send + Sync + 'static> Refreshing<K, V> {
-    pub const BY_A_LOADER: Self = Self {
-        reloads: |settings, policy, loader| Box::new(TypedReloads::new(settings, policy, loader)),
-        hand_on: Engine::hand_on,
-    };
 }

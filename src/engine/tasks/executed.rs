@@ -97,7 +97,7 @@ where
     /// # Errors
     /// The loader's.
     pub async fn load_executed<E: Send + Sync + 'static>(
-        &self,
+        self: &Arc<Self>,
         key: Hashed<K>,
         loader: &Arc<dyn AnyAsyncLoader<K, V, E>>,
     ) -> Result<Entry<K, V>, Arc<E>> {
@@ -110,7 +110,7 @@ where
 
     /// `None` if the executor has dropped the task.
     async fn load_in_a_task<E: Send + Sync + 'static>(
-        &self,
+        self: &Arc<Self>,
         key: Hashed<&K>,
         loader: &Arc<dyn AnyAsyncLoader<K, V, E>>,
     ) -> Made<K, V, E> {
@@ -138,7 +138,7 @@ where
     /// Starts a reload of the key's entry, or a load if there is no entry. Returns whether this
     /// call has.
     pub fn refresh_key_async<Q: ToKey<K> + ?Sized, E: Send + Sync + 'static>(
-        &self,
+        self: &Arc<Self>,
         key: Hashed<&Q>,
         loader: &Arc<dyn AnyAsyncLoader<K, V, E>>,
     ) -> bool {
@@ -157,14 +157,14 @@ where
     }
 
     fn begin_load_task<E: Send + Sync + 'static>(
-        &self,
+        self: &Arc<Self>,
         flight: FlightGuard,
         draft: OwnedDraft<K, V>,
         place: Option<Place>,
         loader: &Arc<dyn AnyAsyncLoader<K, V, E>>,
     ) -> impl Future<Output = Option<Made<K, V, E>>> + use<K, V, S, E> {
         // A task that waits must not keep the cache: the executor may be the cache's own.
-        let (engine, loader) = (self.for_a_job(), Arc::clone(loader));
+        let (engine, loader) = (Arc::downgrade(self), Arc::clone(loader));
         self.begin_task(async move {
             let engine = engine.upgrade()?;
             let key = draft.key().clone();
@@ -184,7 +184,7 @@ where
     /// # Errors
     /// That of the first key that has one.
     pub async fn load_many_executed<'q, Q, E: Send + Sync + 'static>(
-        &self,
+        self: &Arc<Self>,
         keys: impl IntoIterator<Item = &'q Q>,
         loader: &Arc<dyn AnyAsyncLoader<K, V, E>>,
     ) -> (Result<Answers<V>, Arc<E>>, bool)
@@ -204,7 +204,7 @@ where
             let (_, flight) = as_task(|| self.flight_of(draft.hashed()));
             flight.iter().for_each(|flight| flight.assert_not_own());
         }
-        let (engine, stored) = (self.for_a_job(), Arc::clone(loader));
+        let (engine, stored) = (Arc::downgrade(self), Arc::clone(loader));
         let begins = self.begin_task(async move {
             let engine = engine.upgrade()?;
             Some(engine.load_wanted_by(wanted, &*stored).await)
