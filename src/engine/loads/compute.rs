@@ -1,5 +1,6 @@
 //! Computations: look, decide and act, with the key to themselves.
 
+use super::load::once;
 use crate::compute::{CompResult, Op};
 use crate::engine::Engine;
 use crate::engine::asked::Basis;
@@ -27,8 +28,7 @@ impl<K: Eq, V> Engine<K, V> {
         key: Hashed<K>,
         decide: impl FnOnce(Option<Entry<K, V>>) -> Result<Op<V>, E>,
     ) -> Result<CompResult<K, V>, E> {
-        let mut decide = Some(decide);
-        self.compute_by(key, &mut |entry| decide.take().expect("called once")(entry))
+        self.compute_by(key, &mut once(decide))
     }
 
     /// What is compiled once for all computations whose errors have one type.

@@ -7,5 +7,5 @@ mod pending;
 mod value;
 
 pub use commit::{NoLoadCondition, OwnedReplaces, Replaces, land_entry};
-pub use load::{Begun, LoadTimer};
+pub use load::{Begun, LoadTimer, once};
 pub use pending::PendingLoad;

@@ -4,12 +4,12 @@ use super::drive::{as_task, drive};
 use super::exchange::{Exchange, Parts};
 use crate::compute::{CompResult, Op};
 use crate::engine::Engine;
+use crate::engine::loads::once;
 use crate::entry::Entry;
 use crate::hash::Hashed;
 use crate::primitives::seeded;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::task::{Context, Poll};
 
 impl<K: Eq, V> Engine<K, V> {
     /// `op_of` makes the operation of what the future returns. (A future around the user's would
@@ -23,7 +23,7 @@ impl<K: Eq, V> Engine<K, V> {
         decide: impl FnOnce(Option<Entry<K, V>>) -> F,
         op_of: impl Fn(F::Output) -> Result<Op<V>, E>,
     ) -> Result<CompResult<K, V>, E> {
-        let mut decide = Some(decide);
+        let mut begin = once(|entry| Some(decide(entry)));
         let exchange = Exchange::new();
         let operation = pin!(Some(self.compute_asking(key, &exchange)));
         let mut parts = Parts { exchange: &exchange, operation, user: pin!(None) };
@@ -31,23 +31,9 @@ impl<K: Eq, V> Engine<K, V> {
             // An operation that gets an answer ends within that poll. So nothing holds an error
             // between two polls.
             let mut failed = None;
-            let Parts { operation, user, .. } = &mut parts;
-            let Some(asking) = operation.as_mut().as_pin_mut() else { return Poll::Pending };
-            let decide = &mut |found, context: &mut Context<'_>| {
-                if let (Some(entry), Some(decide)) = (found, decide.take()) {
-                    user.set(Some(decide(entry)));
-                }
-                let Some(future) = user.as_mut().as_pin_mut() else {
-                    return Poll::Ready(Some(Op::Nop));
-                };
-                let answer = future.poll(context).map(&op_of);
-                answer.map(|op| op.map_err(|error| failed = Some(error)).ok())
-            };
-            exchange.poll(asking, decide, context).map(|result| {
-                parts.operation.set(None);
-                parts.user.set(None);
-                result.ok_or_else(|| failed.expect("without operation, an error"))
-            })
+            let answer_of = |made| op_of(made).map_err(|error| failed = Some(error)).ok();
+            let ended = parts.poll(context, &mut begin, answer_of);
+            ended.map(|it| it.ok_or_else(|| failed.expect("without operation, an error")))
         })
         .await;
         self.core.after_computation();
