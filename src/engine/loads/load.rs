@@ -6,15 +6,17 @@ use crate::engine::flights::{
     EnteredFlight, Flight, FlightGuard, FlightKind, LoadOutcome, LoadedNode,
 };
 use crate::engine::maintenance::Core;
-use crate::engine::reentrancy::FlightToken;
-use crate::engine::step::{Step, block_until, is_owned};
+use crate::engine::reentrancy::{FlightToken, Frame, ReentrancyMark};
+use crate::engine::step::{Step, block_on, block_until, is_owned};
 use crate::entry::{Entry, Origin};
 use crate::hash::Hashed;
 use crate::key_source::KeySource;
 use crate::loaded::{Loaded, LoaderResult, Reason};
 use crate::pool::OwnedDraft;
 use crate::primitives::{Arc, seeded};
+use crate::to_key::ToKey;
 use equivalent::Equivalent;
+use std::convert::Infallible;
 use std::time::Instant;
 
 /// Counts a load; as failed, if the loader makes no value or panics.
@@ -69,6 +71,20 @@ pub enum Begun<K, V, N> {
 const _: () = is_owned::<OwnedDraft<String, String>>();
 const _: () = is_owned::<Begun<String, String, std::convert::Infallible>>();
 
+/// A load whose value is still to come. Its drop gives the load up.
+pub struct PendingLoad<K, V> {
+    // Declared, and so dropped, before the draft, which has the key.
+    flight: FlightGuard,
+    draft: OwnedDraft<K, V>,
+    started: Instant,
+}
+
+impl<K, V> PendingLoad<K, V> {
+    pub fn key(&self) -> &K {
+        self.draft.key()
+    }
+}
+
 impl<K: Eq, V> Engine<K, V> {
     /// Returns the key's entry, or loads it. If `replace_if` holds for the entry, the key counts as
     /// absent.
@@ -93,8 +109,42 @@ impl<K: Eq, V> Engine<K, V> {
         let mut replaces = Replaces::new(replace_if);
         match self.read_for_load(key.borrowed(), &mut replaces) {
             Some(entry) => Ok(entry),
-            None => self.load_missing(key.into_key(), init, &mut replaces),
+            None => {
+                let loaded = self.load_until(None, key.into_key(), init, &mut replaces);
+                loaded.expect("there is no deadline")
+            }
         }
+    }
+
+    /// [`load`](Self::load) of a clone of the value. A hit makes no handle, so it costs what a read
+    /// costs: a plain hit writes nothing that threads share, and reads no precise clock.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn load_value<R: LoaderResult<V>>(
+        &self,
+        key: Hashed<impl KeySource<K>>,
+        init: impl FnOnce() -> R,
+    ) -> Result<V, R::Reason>
+    where
+        V: Clone,
+    {
+        self.load_value_dyn(key, &mut once(|_| init().into_result()))
+    }
+
+    fn load_value_dyn<N: Reason>(
+        &self,
+        key: Hashed<impl KeySource<K>>,
+        init: Init<'_, K, V, N>,
+    ) -> Result<V, N>
+    where
+        V: Clone,
+    {
+        if let Some(value) = self.read_clone(key.borrowed()) {
+            return Ok(value);
+        }
+        let loaded = self.load_until(None, key.into_key(), init, &mut Replaces::none());
+        loaded.expect("there is no deadline").map(Entry::into_value)
     }
 
     /// The key's entry as a read finds it. One that is to be replaced is judged before the read,
@@ -137,15 +187,6 @@ impl<K: Eq, V> Engine<K, V> {
     ) -> Option<Result<Entry<K, V>, R::Reason>> {
         let mut init = once(|_| init().into_result());
         self.load_until(deadline, key, &mut init, &mut Replaces::none())
-    }
-
-    pub fn load_missing<N: Reason>(
-        &self,
-        key: Hashed<K>,
-        init: Init<'_, K, V, N>,
-        replaces: &mut Replaces<'_, K, V>,
-    ) -> Result<Entry<K, V>, N> {
-        self.load_until(None, key, init, replaces).expect("there is no deadline")
     }
 
     fn load_until<N: Reason>(
@@ -311,5 +352,59 @@ impl<K: Eq, V> Engine<K, V> {
         let coarse = self.core.ticker.coarse();
         let node = self.find_slow(&guard, key)?;
         self.is_live_at(node, coarse).then(|| self.entry_of(node))
+    }
+
+    /// The key's entry, read or loaded by another call.
+    ///
+    /// # Errors
+    /// The load of the key, which is the caller's duty, if there is no entry.
+    pub fn value_or_load<Q: ToKey<K> + ?Sized>(
+        &self,
+        key: Hashed<&Q>,
+    ) -> Result<Entry<K, V>, PendingLoad<K, V>> {
+        let mut replaces = Replaces::none();
+        if let Some(entry) = self.read_for_load(key, &mut replaces) {
+            return Ok(entry);
+        }
+        // Back-pressure comes before the load: its end may be in a task.
+        self.after_write();
+        let (draft, mut joined) = (self.draft_for_load(key.to_key()), None);
+        let begun = block_on(|| self.begin_load(None, &draft, &mut joined, &mut replaces));
+        Self::lead(begun, draft)
+    }
+
+    /// The load that the caller leads now, or else its outcome.
+    ///
+    /// # Errors
+    /// The load.
+    pub fn lead(
+        begun: Begun<K, V, Infallible>,
+        draft: OwnedDraft<K, V>,
+    ) -> Result<Entry<K, V>, PendingLoad<K, V>> {
+        match begun {
+            Begun::Ended(Ok(entry)) => Ok(entry),
+            Begun::Leading(flight, _) => {
+                Err(PendingLoad { flight, draft, started: Instant::now() })
+            }
+        }
+    }
+
+    /// Ends the load with its value. It blocks no thread, since the caller may be a task.
+    pub fn finish_pending(&self, load: PendingLoad<K, V>, loaded: Loaded<V>) -> Entry<K, V> {
+        let PendingLoad { flight, draft, started } = load;
+        LoadTimer { core: &self.core, started: Some(started) }.stop(&Ok::<_, ()>(()));
+        let _mark = ReentrancyMark::push(Frame::Task);
+        self.land_value(draft, loaded, flight.enter(), &mut Replaces::none())
+    }
+}
+
+impl<K, V> Engine<K, V> {
+    /// Gives the load up. One of its waiters leads next.
+    pub fn give_up_pending(&self, load: PendingLoad<K, V>) {
+        drop(LoadTimer { core: &self.core, started: Some(load.started) });
+        if seeded("guards-keep-the-flight") {
+            return std::mem::forget(load);
+        }
+        drop(load);
     }
 }

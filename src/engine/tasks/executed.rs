@@ -119,7 +119,8 @@ where
         let wait = self.refresh()?.waits.on(hash);
         loop {
             let brought = pin!(wait.until(|| self.peek_entry(key)));
-            match self.begin_load::<Arc<E>>(None, &draft, &mut joined, &mut Replaces::none()) {
+            let begun = self.begin_load::<Arc<E>>(None, &draft, &mut joined, &mut Replaces::none());
+            match begun {
                 Ok(Begun::Ended(loaded)) => return Some(loaded),
                 Ok(Begun::Leading(flight, _)) => {
                     let begins = pin!(self.begin_load_task(flight, draft, None, loader));
