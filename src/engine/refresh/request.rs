@@ -2,17 +2,20 @@
 
 use crate::clock::Timestamp;
 use crate::engine::failures::Failed;
-use crate::engine::read::NodeRef;
+use crate::engine::flights::{Clearance, FlightKind};
+use crate::engine::read::{NodeRef, Slot};
 use crate::engine::reentrancy::{Frame, ReentrancyMark};
 use crate::engine::reloads::Reloading;
-use crate::engine::{Engine, WithHasher};
+use crate::engine::step::{Step, block_on};
+use crate::engine::{Engine, WithHasher, reentrancy};
 use crate::entry::Entry;
 use crate::executor::Job;
 use crate::hash::Hashed;
 use crate::loaded::{LoaderResult, Reason};
 use crate::loader::ReloadFailure;
+use crate::node::GONE;
 use crate::pool::Handle;
-use crate::primitives::{Mutex, catch_user_panic, plain};
+use crate::primitives::{Mutex, catch_user_panic, plain, seeded};
 use crate::to_key::ToKey;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
@@ -135,5 +138,138 @@ impl<K: Eq, V> Engine<K, V> {
         };
         let error = reason.as_ref().and_then(<Arc<E> as Reason>::adopt);
         Some(ReloadFailure { error, at: self.core.ticker.instant_of(at), in_a_row: times })
+    }
+}
+
+impl<K, V> Engine<K, V> {
+    /// Makes the key's living entry stale, and overtakes a load of the key that is under way.
+    /// Returns whether there is a living entry. It waits for nothing.
+    pub fn make_stale<Q: Equivalent<K> + ?Sized>(&self, key: Hashed<&Q>) -> bool {
+        if self.reloads.is_none() {
+            return self.peek_at(&crate::epoch::pin(), key).is_some();
+        }
+        self.make_key_stale(key)
+    }
+}
+
+impl<K, V> Engine<K, V> {
+    fn make_key_stale<Q: Equivalent<K> + ?Sized>(&self, key: Hashed<&Q>) -> bool {
+        let mut clearance = Clearance::Idle;
+        block_on(|| {
+            self.step_write(
+                key,
+                &mut clearance,
+                || self.clearance_beside_computations(key),
+                |Slot { found, node }, clearance| {
+                    let coarse = self.core.ticker.coarse();
+                    let is_there = node.is_some_and(|node| self.is_live_at(node, coarse));
+                    self.core.commit_stale(found, key.hash, clearance)?;
+                    Ok((is_there, None))
+                },
+            )
+        })
+    }
+
+    /// Overtakes a load of the key. What a computation writes comes later, and is fresh.
+    fn clearance_beside_computations<Q: Equivalent<K> + ?Sized>(
+        &self,
+        key: Hashed<&Q>,
+    ) -> Step<Clearance<'static>> {
+        let (version, flight) = self.flight_of(key);
+        let loads = flight.iter().filter(|it| it.kind() != FlightKind::Exclusive);
+        loads.filter(|_| !seeded("stale-spares-reloads")).for_each(|it| it.overtake());
+        Ok(Clearance::Seen(version))
+    }
+}
+
+impl<K: Eq, V> Engine<K, V> {
+    /// Makes all entries stale, and overtakes all loads that are under way.
+    pub fn make_all_stale(&self) {
+        if self.reloads.is_none() {
+            return;
+        }
+        // One that loads a key without an entry may be about to bring it, which no walk would meet.
+        let loads = if seeded("stale-misses-loads") { vec![] } else { self.core.flights.loads() };
+        for flight in loads {
+            let node = self.pool.handle_ref(flight.key_node());
+            self.make_key_stale(node.hashed());
+        }
+        for node in self.all_keys() {
+            self.make_key_stale(node.hashed());
+        }
+    }
+}
+
+impl<K, V> Engine<K, V> {
+    /// Whether a node is stale, and its reload is under way. The clock is read only if one is.
+    pub fn is_being_renewed(&self, node: &Handle<K, V>) -> bool {
+        let mark = self.pool.raw().refresh(node.id());
+        mark.is_some_and(|mark| mark.is_under_way() && mark.stale_from() <= self.core.ticker.now())
+    }
+
+    /// Whether the entry has left the cache, perhaps by a clearing whose sweep has not reached it.
+    pub fn is_over(&self, node: &Handle<K, V>) -> bool {
+        node.meta().deadline() == GONE || self.core.hot.is_cleared(node.meta())
+    }
+
+    /// Whether a caller goes on waiting for the reload of a node. It waits for no node that has
+    /// left the cache, since such a node stays marked.
+    fn reload_goes_on(&self, node: &Handle<K, V>) -> bool {
+        let mark = self.pool.raw().refresh(node.id());
+        mark.is_some_and(|mark| mark.is_under_way()) && !self.is_over(node)
+    }
+
+    /// Waits while the reload of a node is under way, until `deadline`. Not where no reload may
+    /// begin, since it may be the caller's own, nor in an executor that is given reloads of this
+    /// cache, since it may be one of those that follow.
+    pub fn await_reload(&self, node: &Handle<K, V>, deadline: Option<Instant>) {
+        if let Some(reloads) = self.refresh()
+            && self.reload_goes_on(node)
+            && reentrancy::may_reload()
+            && !reentrancy::hands_on(self.core.id())
+        {
+            let wait = reloads.waits.on(node.meta().hash());
+            wait.block(deadline, || !self.reload_goes_on(node));
+        }
+    }
+
+    /// [`await_reload`](Self::await_reload) for tasks.
+    pub async fn await_reload_async(&self, node: &Handle<K, V>) {
+        if let Some(reloads) = self.refresh()
+            && self.reload_goes_on(node)
+            && reentrancy::may_reload()
+        {
+            let wait = reloads.waits.on(node.meta().hash());
+            wait.until(|| (!self.reload_goes_on(node)).then_some(())).await;
+        }
+    }
+
+    /// The key's entry after this call has run reloads, which have made `made`. They may have
+    /// lasted, so the entry that triggered one may have ended or been removed. If the key has no
+    /// entry now, the one that a reload made: the cache need not have kept it.
+    #[cold]
+    pub fn entry_after_reload<Q: Equivalent<K> + ?Sized>(
+        &self,
+        key: Hashed<&Q>,
+        made: Vec<Entry<K, V>>,
+    ) -> Option<Entry<K, V>> {
+        let mut own = None;
+        for made in made {
+            let is_own = key.is(made.key());
+            self.core.drop_caught(if is_own { own.replace(made) } else { Some(made) });
+        }
+        let present = {
+            let guard = crate::epoch::pin();
+            self.peek_at(&guard, key).map(|node| self.entry_of(node))
+        };
+        let id = own.as_ref().map(|own| own.node().id());
+        match present {
+            Some(present) if id != Some(present.node().id()) => {
+                self.core.drop_caught(own);
+                Some(present)
+            }
+            // Only `own` says that this call has made it.
+            _ => own,
+        }
     }
 }

@@ -3,7 +3,6 @@
 //! code, so no lock and no guard is held.
 
 mod caller;
-mod pressure;
 mod receive;
 mod request;
 mod tasks;
