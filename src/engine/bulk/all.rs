@@ -1,10 +1,10 @@
-//! Walking through the index.
+//! Operations on all entries: walks, `retain`, `invalidate_all`, the end of a cache.
 
 use crate::clock::Timestamp;
 use crate::engine::Engine;
 use crate::engine::maintenance::PATIENT_UNITS;
 use crate::engine::read::NodeRef;
-use crate::engine::step::block_on;
+use crate::engine::step::{Step, block_on};
 use crate::engine::write::{Condition, Removal};
 use crate::entry::{Entry, Origin};
 use crate::hash::Hash32;
@@ -12,6 +12,18 @@ use crate::node::GENERATIONS;
 use crate::pool::{Handle, RawHandle};
 use crate::prefetch::prefetch_contents;
 use crate::primitives::{Arc, seeded};
+
+/// Nodes carry 14 bits of the generation, so this many clearings may wait for their sweep. (A node
+/// that is being published while the next one is counted may be one older.)
+const MAX_UNSWEPT: u64 = GENERATIONS - 64;
+/// Beyond a quarter of [`MAX_UNSWEPT`], each clearing sweeps this share of the cache. The sweep
+/// that is under way then ends within another quarter of the clearings, and the next sweep within
+/// the third.
+const SWEEP_SHARE: u64 = MAX_UNSWEPT / 4;
+
+/// The counts that a cache has on its pool: in its typed part, in the other one, and with its
+/// listeners.
+const OWN_COUNTS: usize = 2;
 
 impl<K: Eq, V> Engine<K, V> {
     /// Handles on the nodes of all keys, one for each key, a bucket at a time. No guard is left
@@ -74,9 +86,7 @@ impl<K: Eq, V> Engine<K, V> {
         let now = self.core.ticker.now();
         Some(Entry::new(node, now, seen.max(now), Origin::Found))
     }
-}
 
-impl<K: Eq, V> Engine<K, V> {
     /// At most so many entries, those with the best prospects first. None without a bound.
     pub fn hottest(&self, limit: usize) -> Vec<Entry<K, V>> {
         self.still_present(self.core.hottest(limit))
@@ -91,18 +101,23 @@ impl<K: Eq, V> Engine<K, V> {
     fn still_present(&self, nodes: Vec<RawHandle>) -> Vec<Entry<K, V>> {
         nodes.into_iter().filter_map(|node| self.present_entry(self.pool.handle(node))).collect()
     }
-}
 
-impl<K: Eq, V> Engine<K, V> {
     pub fn retain(&self, mut keep: impl FnMut(&K, &V) -> bool) {
-        let mut refuses = |key: &K, value: &V| !keep(key, value);
+        self.remove_all(&mut |key, value| !keep(key, value), |step| drop(block_on(step)));
+    }
+
+    /// Removes the entries that the condition refuses. `run` runs the steps of each removal.
+    pub fn remove_all(
+        &self,
+        refuses: Condition<'_, K, V>,
+        run: impl Fn(&mut dyn FnMut() -> Step<Option<Entry<K, V>>>),
+    ) {
         for node in self.all_keys() {
-            let Some((node, mut removal)) = self.refused(node, &mut refuses) else { continue };
-            let key = node.hashed();
+            let Some((node, mut removal)) = self.refused(node, refuses) else { continue };
             let mut once = |_: &K, _: &V| false;
             let condition: Condition<'_, K, V> =
-                if seeded("retain-judges-once") { &mut once } else { &mut refuses };
-            drop(block_on(|| self.step_removal_if(key, &mut removal, condition)));
+                if seeded("retain-judges-once") { &mut once } else { &mut *refuses };
+            run(&mut || self.step_removal_if(node.hashed(), &mut removal, condition));
             drop((node, removal));
             // At once: the predicate may panic, and the next entry may have to be waited for.
             self.after_write();
@@ -125,17 +140,7 @@ impl<K: Eq, V> Engine<K, V> {
         self.check_key(node.hashed());
         Some((node.clone(), Removal::Judged(node)))
     }
-}
 
-/// Nodes carry 14 bits of the generation, so this many clearings may wait for their sweep. (A node
-/// that is being published while the next one is counted may be one older.)
-const MAX_UNSWEPT: u64 = GENERATIONS - 64;
-/// Beyond a quarter of [`MAX_UNSWEPT`], each clearing sweeps this share of the cache. The sweep
-/// that is under way then ends within another quarter of the clearings, and the next sweep within
-/// the third.
-const SWEEP_SHARE: u64 = MAX_UNSWEPT / 4;
-
-impl<K: Eq, V> Engine<K, V> {
     pub fn invalidate_all(&self) {
         let core = &self.core;
         // Nothing was published since the last call, and no load would have to be overtaken.
@@ -167,13 +172,7 @@ impl<K: Eq, V> Engine<K, V> {
         let units = (self.core.entries() + buckets).div_ceil(SWEEP_SHARE);
         let _ = self.core.pass_of_units(u32::try_from(units).unwrap_or(u32::MAX));
     }
-}
 
-/// The counts that a cache has on its pool: in its typed part, in the other one, and with its
-/// listeners.
-const OWN_COUNTS: usize = 2;
-
-impl<K: Eq, V> Engine<K, V> {
     pub fn close(&self) {
         if seeded("close-clears-first") {
             self.clear();

@@ -391,7 +391,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> WithHasher<K, V, S> {
         let mut table: MadeByKey<K, V, E> = HashTable::new();
         for (key, result) in pairs {
             let (key, hash_of) = (self.owned(key), |key: &Hashed<K>| spread(key.hash));
-            let made = result.map_or_else(|error| Made::Failed(plain::Arc::new(error)), Made::Unused);
+            let made =
+                result.map_or_else(|error| Made::Failed(plain::Arc::new(error)), Made::Unused);
             match table.find_mut(hash_of(&key), |(other, _)| other.key == key.key) {
                 Some((_, other)) => *other = made,
                 None => {

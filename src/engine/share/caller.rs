@@ -1,4 +1,5 @@
-//! What an operation does after its own work, and what a job of the executor does.
+//! What an operation does after its own work, and what a job of the executor does. Back-pressure:
+//! writers wait while too many notices wait for the listener.
 
 use crate::engine::delivery::{Delivered, DeliveryBudget};
 use crate::engine::maintenance::{Budget, Core, FEW_FLUSHES, take_owed_room};
@@ -7,6 +8,9 @@ use crate::entry::Entry;
 use crate::executor::Running;
 use crate::primitives::seeded;
 use std::time::Duration;
+
+/// How long a writer that is held back leaves the delivery to the executor.
+const OTHERS_TURN: Duration = Duration::from_millis(10);
 
 impl<K, V> Engine<K, V> {
     /// Does the chores of the cache, as the job of its executor.
@@ -119,18 +123,13 @@ impl Core {
         }
         has_run
     }
-}
 
-/// How long a writer that is held back leaves the delivery to the executor.
-const OTHERS_TURN: Duration = Duration::from_millis(10);
-
-impl Core {
     /// Keeps a writer until at most `limit` notices wait. A receiver takes them out; it is woken
     /// and waited for. In a cache with an executor of its own, that delivers first. But it may have
     /// dropped the job, or may be the very thread that waits here; then the writer delivers, as it
     /// does in any other cache.
     #[cold]
-    pub(super) fn apply_back_pressure(&self, limit: usize) {
+    fn apply_back_pressure(&self, limit: usize) {
         let notices = &self.notices;
         let receiving = notices.receiving();
         let mut is_patient = notices.has_own_executor();

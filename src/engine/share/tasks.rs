@@ -1,4 +1,5 @@
-//! What tasks await of deliveries, where threads block.
+//! What tasks await at the end of an operation, where threads block: deliveries, and the listeners
+//! that await.
 
 use crate::async_listener::Share;
 use crate::engine::Engine;
@@ -8,21 +9,11 @@ use crate::waiters::yield_now;
 use std::future::poll_fn;
 
 impl<K, V> Engine<K, V> {
-    /// The limit of waiting notices, if more than that wait.
-    pub fn exceeded_limit(&self) -> Option<usize> {
-        self.core.notices.exceeded_limit()
-    }
-
-    /// The limit of waiting notices, if writers wait for it.
-    pub fn wait_limit(&self) -> Option<usize> {
-        self.core.notices.wait_limit()
-    }
-
     /// Keeps a task until at most `limit` notices wait, as
     /// [`apply_back_pressure`](crate::engine::maintenance::Core::apply_back_pressure) keeps a
     /// thread. A listener that awaits is not kept: others may wait for it.
     #[cold]
-    pub async fn hold_back(&self, limit: usize) {
+    async fn hold_back(&self, limit: usize) {
         let notices = &self.core.notices;
         let may_wait = || !reentrancy::is_in_user_code() && !reentrancy::tells();
         while notices.waiting() > limit && may_wait() {
@@ -80,9 +71,7 @@ impl<K, V> Engine<K, V> {
         let mut wait = self.core.notices.waiters().wait();
         poll_fn(|context| wait.poll(context, &is_enough)).await;
     }
-}
 
-impl<K, V> Engine<K, V> {
     /// Whether a task that has read has to await something ([`tell_async`](Self::tell_async)).
     #[inline]
     pub fn tells_after_read(&self) -> bool {
@@ -92,16 +81,16 @@ impl<K, V> Engine<K, V> {
     /// Whether a task that has written has to await something.
     #[inline]
     pub fn tells_after_write(&self) -> bool {
-        self.tells_after_read() || self.exceeded_limit().is_some()
+        self.tells_after_read() || self.core.notices.exceeded_limit().is_some()
     }
 
     /// Awaits what a writer has to wait for after its operation: that too many notices are
     /// delivered, and the asynchronous listeners.
     pub async fn tell_and_hold_back(&self) {
-        if let Some(limit) = self.exceeded_limit() {
+        if let Some(limit) = self.core.notices.exceeded_limit() {
             self.hold_back(limit).await;
         }
-        self.tell_async(Share::Writer { limit: self.wait_limit() }).await;
+        self.tell_async(Share::Writer { limit: self.core.notices.wait_limit() }).await;
     }
 
     /// Awaits the asynchronous listeners at the end of an operation.

@@ -1,4 +1,4 @@
-//! Writes of single keys by tasks.
+//! Writes and computations by tasks.
 
 use super::drive::{as_task, drive};
 use super::exchange::{Exchange, Parts};
@@ -72,9 +72,7 @@ impl<K: Eq, V> Engine<K, V> {
         let changed = drive(step).await;
         as_task(|| self.finish_set_hard_deadline(key, changed))
     }
-}
 
-impl<K: Eq, V> Engine<K, V> {
     /// `op_of` makes the operation of what the future returns. (A future around the user's would
     /// have that one twice.)
     ///
@@ -130,9 +128,7 @@ impl<K: Eq, V> Engine<K, V> {
         }
         Some(result)
     }
-}
 
-impl<K: Eq, V> Engine<K, V> {
     pub async fn retain_async(&self, mut keep: impl FnMut(&K, &V) -> bool) {
         let mut refuses = |key: &K, value: &V| !keep(key, value);
         for node in self.all_keys() {
@@ -150,14 +146,6 @@ impl<K: Eq, V> Engine<K, V> {
     /// Removes the entries for which the predicate holds, but for those whose keys are being
     /// computed.
     pub fn remove_without_waiting(&self, mut predicate: impl FnMut(&K, &V) -> bool) {
-        for node in self.all_keys() {
-            let Some((node, mut removal)) = as_task(|| self.refused(node, &mut predicate)) else {
-                continue;
-            };
-            let key = node.hashed();
-            drop(self.step_removal_if(key, &mut removal, &mut predicate));
-            drop((node, removal));
-            as_task(|| self.after_write());
-        }
+        as_task(|| self.remove_all(&mut predicate, |step| drop(step())));
     }
 }
