@@ -1,6 +1,6 @@
 //! The removals of a cache as a stream.
 
-use crate::engine::{Core, Engine, Receiving, removed};
+use crate::engine::{Core, Engine, removed};
 use crate::entry::Removed;
 use crate::error::TimedOut;
 use crate::macros::debug_fields;

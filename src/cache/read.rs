@@ -131,9 +131,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.expires_in("k"), Expiration::Due(Duration::from_secs(15)));
     /// ```
     pub fn peek<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> Option<Entry<K, V>> {
-        let guard = crate::epoch::pin();
-        let engine = self.engine();
-        engine.peek_at(&guard, self.hashed(key)).map(|node| engine.entry_of(node))
+        self.engine().peek_entry(self.hashed(key))
     }
 
     /// Returns whether the key has a living entry. Like [`peek`](Self::peek), it leaves no trace.

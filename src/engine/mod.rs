@@ -79,7 +79,7 @@ pub use self::{
     maintenance::{Budget, Maintenance},
     reentrancy::frames,
 };
-pub use delivery::{Listeners, Receiving, removed};
+pub use delivery::{Listeners, removed};
 pub use loads::{NoLoadCondition, PendingLoad};
 pub use maintenance::Core;
 pub use reloads::TypedReloads;

@@ -43,9 +43,12 @@ use std::time::{Duration, Instant};
 /// Says how long after a write an entry is stale.
 pub type RefreshPolicy<K, V> = Box<dyn Fn(&K, &V, Instant) -> Option<Duration> + Send + Sync>;
 
-/// Hands a reload to the executor. It must not keep the cache. If the executor has run the reload
-/// by then, returns what it has made: the entry of the value that it brought or found not modified.
-pub type Start<K, V> = Box<dyn Fn(Reloading) -> Option<Option<Entry<K, V>>> + Send + Sync>;
+/// What a reload has made, if it has ended: the entry of the value that it brought or found not
+/// modified, if it did.
+pub type Made<K, V> = plain::Arc<Mutex<Option<Option<Entry<K, V>>>>>;
+
+/// Hands a reload to the executor. It must not keep the cache.
+pub type Start<K, V> = Box<dyn Fn(&Core, Reloading, Made<K, V>) + Send + Sync>;
 
 /// See the [module](self).
 pub struct Reloads {
@@ -147,7 +150,7 @@ impl<K, V> AnyReloads<K, V> for TypedReloads<K, V> {
         let mut made = None;
         for _ in 0..most {
             let Some(reloading) = self.next_noted(core) else { break };
-            if let Some(ended) = self.start(reloading) {
+            if let Some(ended) = self.start(core, reloading) {
                 made.get_or_insert_with(Vec::new).extend(ended);
             }
         }
@@ -188,12 +191,14 @@ impl<K, V> TypedReloads<K, V> {
     }
 
     /// Starts a reload. The caller holds no guard and no lock. From now on, the drop of a reload
-    /// that has not ended means that the next one comes after the retry delay.
-    fn start(&self, mut reloading: Reloading) -> Option<Option<Entry<K, V>>> {
+    /// that has not ended means that the next one comes after the retry delay. Returns what the
+    /// reload has made, if the executor has run it by then.
+    fn start(&self, core: &Core, mut reloading: Reloading) -> Option<Option<Entry<K, V>>> {
         reloading.next = Next::Later;
-        let start = self.starter.get()?;
+        let (start, made) = (self.starter.get()?, Made::default());
         // The executor may be the user's, and panic: then it has dropped the job.
-        catch_user_panic(|| start(reloading)).flatten()
+        catch_user_panic(|| start(core, reloading, Made::clone(&made)))?;
+        made.lock().take()
     }
 }
 
@@ -288,17 +293,6 @@ impl Reloads {
         })
     }
 
-    /// Whether too many notices wait for a reload to begin. If so, counts a skipped reload. What
-    /// waits for a listener that awaits does not count: if only threads use the cache, nobody tells
-    /// that one, and no reload would ever come.
-    pub fn is_held_back(&self, core: &Core) -> bool {
-        let is_over = core.notices.exceeded_limit().is_some();
-        if is_over {
-            self.places.skipped.fetch_add(1, Relaxed);
-        }
-        is_over
-    }
-
     /// Takes a place, and then the node's trigger, and notes the reload for whoever [takes it
     /// out](Self::next_noted) next. Until then its drop leaves the node as it was before. Returns
     /// whether it has. A call takes the trigger at any time; a read that comes at `read_at` only if
@@ -307,8 +301,11 @@ impl Reloads {
     pub fn take(&self, core: &plain::Arc<Core>, id: NodeId, read_at: Option<Timestamp>) -> bool {
         let Some(refresh) = core.pool.refresh(id) else { return false };
         // Back-pressure comes before a reload. It cannot come at the end of one, which may be on
-        // the very thread that receives the notices.
-        if self.is_held_back(core) {
+        // the very thread that receives the notices. What waits for a listener that awaits does not
+        // count: if only threads use the cache, nobody tells that one, and no reload would ever
+        // come.
+        if core.notices.exceeded_limit().is_some() {
+            self.places.skipped.fetch_add(1, Relaxed);
             return false;
         }
         let Some(place) = self.place() else { return false };

@@ -12,4 +12,3 @@ mod receiving;
 pub use budget::{Delivered, DeliveryBudget};
 pub use listeners::{Listener, Listeners, removed};
 pub use notices::{Client, Deliver, Notice, Notices};
-pub use receiving::Receiving;

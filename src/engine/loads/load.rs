@@ -346,14 +346,6 @@ impl<K: Eq, V> Engine<K, V> {
         }
     }
 
-    /// The key's living entry, read without side effects.
-    pub fn peek_entry<Q: Equivalent<K> + ?Sized>(&self, key: Hashed<&Q>) -> Option<Entry<K, V>> {
-        let guard = crate::epoch::pin();
-        let coarse = self.core.ticker.coarse();
-        let node = self.find_slow(&guard, key)?;
-        self.is_live_at(node, coarse).then(|| self.entry_of(node))
-    }
-
     /// The key's entry, read or loaded by another call.
     ///
     /// # Errors

@@ -51,10 +51,8 @@ impl<K: Eq + Clone, V> Engine<K, V> {
                 let _mark = flight.mark_poll();
                 let loader = self.refresh().and_then(|reloads| reloads.loader.as_ref());
                 let reload = || loader.map(|loader| loader(node.key(), node.value()));
-                match catch_user_panic(reload) {
-                    Some(reloaded) => reloaded.unwrap_or(Err(NoValue::Absent)).map_err(Some),
-                    None => Err(None),
-                }
+                let reloaded = catch_user_panic(reload).ok_or(None);
+                reloaded.and_then(|it| it.unwrap_or(Err(NoValue::Absent)).map_err(Some))
             };
             timer.stop(&answer);
             reloading.give_place_back();
@@ -174,7 +172,6 @@ impl<K: Eq + Clone, V> Engine<K, V> {
 }
 
 /// A new life for a value that was not modified.
-#[derive(Clone, Copy)]
 struct NewLife {
     id: NodeId,
     now: Timestamp,
@@ -188,9 +185,6 @@ struct NewLife {
     /// When the value is stale.
     stale: Timestamp,
 }
-
-/// The outcome of a new life: its end, and the event for the maintenance.
-type Prolonged = (Timestamp, Option<Packed>);
 
 impl Core {
     /// Gives the trigger of a node back that its reload has taken, if the node is still in the
@@ -228,13 +222,14 @@ impl Core {
         Ok(end)
     }
 
-    /// The part of [`prolong`](Self::prolong) under the bucket's lock.
+    /// The part of [`prolong`](Self::prolong) under the bucket's lock. Returns the end of the life
+    /// and the event for the maintenance.
     fn commit_unmodified(
         &self,
         guard: &Guard,
         new: &NewLife,
         permit: &CommitPermit<'_>,
-    ) -> Result<Prolonged, Obstacle> {
+    ) -> Result<(Timestamp, Option<Packed>), Obstacle> {
         let &NewLife { id, now, hard_deadline, .. } = new;
         let meta = self.pool.meta(id);
         let mut locked = self.index.lock_id(guard, meta.hash(), id).ok_or(Obstacle::Overtaken)?;

@@ -5,8 +5,7 @@ use crate::engine::failures::Failed;
 use crate::engine::flights::{Clearance, FlightKind};
 use crate::engine::read::{NodeRef, Slot};
 use crate::engine::reentrancy::{Frame, ReentrancyMark};
-use crate::engine::reloads::Reloading;
-use crate::engine::step::{Step, block_on};
+use crate::engine::step::block_on;
 use crate::engine::{Engine, WithHasher, reentrancy};
 use crate::entry::Entry;
 use crate::executor::Job;
@@ -15,7 +14,7 @@ use crate::loaded::{LoaderResult, Reason};
 use crate::loader::ReloadFailure;
 use crate::node::GONE;
 use crate::pool::Handle;
-use crate::primitives::{Mutex, catch_user_panic, plain, seeded};
+use crate::primitives::{catch_user_panic, seeded};
 use crate::to_key::ToKey;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
@@ -49,82 +48,35 @@ impl<K, V> Engine<K, V> {
         self.core.drop_caught(self.hand_reloads_on());
         is_noted
     }
-}
 
-impl<K, V, S> WithHasher<K, V, S>
-where
-    K: Hash + Eq + Clone + Send + Sync + 'static,
-    V: Send + Sync + 'static,
-    S: BuildHasher + Send + Sync + 'static,
-{
-    /// From now on, reads start reloads by the stored loader, as jobs that block.
-    pub fn start_reloads(self: &Arc<Self>) {
-        let Some(reloads) = self.refresh() else { return };
-        let engine = Arc::downgrade(self);
-        reloads.set_starter(Box::new(move |reloading: Reloading| {
-            let core = engine.upgrade().map(|engine| plain::Arc::clone(&engine.core))?;
-            let (executed, outcome) = (Weak::clone(&engine), Arc::new(Mutex::new(None)));
-            let told = Arc::clone(&outcome);
-            let reload = move || {
-                // If the cache is gone, nobody needs the value.
-                if let Some(engine) = executed.upgrade() {
-                    *told.lock() = Some(engine.reload(reloading));
-                }
-            };
-            core.notices.execute_reload(caught(reload));
-            outcome.lock().take()
-        }));
-    }
-
-    /// Starts a reload of the key's entry, or a load if there is no entry. Returns whether this
-    /// call has.
-    pub fn refresh_key<Q: ToKey<K> + ?Sized, R: LoaderResult<V> + 'static>(
-        self: &Arc<Self>,
-        key: Hashed<&Q>,
-        load: impl FnOnce(&K) -> R + Send + 'static,
-    ) -> bool {
-        self.check_key(key);
-        let node = {
-            let guard = crate::epoch::pin();
-            self.peek_at(&guard, key).map(|node| self.handle_on(node))
+    /// Makes the key's living entry stale, and overtakes a load of the key that is under way.
+    /// Returns whether there is a living entry. It waits for nothing: what a computation writes
+    /// comes later, and is fresh.
+    pub fn make_stale<Q: Equivalent<K> + ?Sized>(&self, key: Hashed<&Q>) -> bool {
+        if self.reloads.is_none() {
+            return self.peek_at(&crate::epoch::pin(), key).is_some();
+        }
+        let overtake_loads = || {
+            let (version, flight) = self.flight_of(key);
+            let loads = flight.iter().filter(|it| it.kind() != FlightKind::Exclusive);
+            loads.filter(|_| !seeded("stale-spares-reloads")).for_each(|it| it.overtake());
+            Ok(Clearance::Seen(version))
         };
-        if let Some(node) = node {
-            return self.refresh_node(&node);
-        }
-        let generation = self.core.hot.generation();
-        if self.flight_of(key).1.is_some_and(|it| !it.is_overtaken(generation)) {
-            return false;
-        }
-        let Some(reloads) = self.refresh() else { return false };
-        let Some(place) = reloads.place() else { return false };
-        // A job must not keep the cache: the executor may be the cache's own.
-        let (engine, key) = (Arc::downgrade(self), key.to_key());
-        self.core.notices.execute_reload(caught(move || {
-            // Nothing holds the job back: its thread may be the one that receives.
-            let _mark = ReentrancyMark::push(Frame::Task);
-            if let Some(engine) = engine.upgrade() {
-                // The job does not wait for another load: that would block a thread of the
-                // executor, and the other load brings a value as well.
-                let now = Some(Instant::now());
-                let load = || {
-                    let loaded = load(&key.key);
-                    place.give_back();
-                    loaded
-                };
-                drop(engine.load_after_miss(key.clone(), load, now));
-            }
-            drop(place);
-        }));
-        true
+        block_on(|| {
+            self.step_write(
+                key,
+                &mut Clearance::Idle,
+                overtake_loads,
+                |Slot { found, node }, clearance| {
+                    let coarse = self.core.ticker.coarse();
+                    let is_there = node.is_some_and(|node| self.is_live_at(node, coarse));
+                    self.core.commit_stale(found, key.hash, clearance)?;
+                    Ok((is_there, None))
+                },
+            )
+        })
     }
-}
 
-/// A job whose panics, those of destructors included, do not reach the executor.
-fn caught(run: impl FnOnce() + Send + 'static) -> Job {
-    Box::new(move || _ = catch_user_panic(run))
-}
-
-impl<K: Eq, V> Engine<K, V> {
     /// The failure of the last reload of the key's living entry, if that one failed.
     pub fn last_failure<E, Q>(&self, key: Hashed<&Q>) -> Option<ReloadFailure<E>>
     where
@@ -139,68 +91,7 @@ impl<K: Eq, V> Engine<K, V> {
         let error = reason.as_ref().and_then(<Arc<E> as Reason>::adopt);
         Some(ReloadFailure { error, at: self.core.ticker.instant_of(at), in_a_row: times })
     }
-}
 
-impl<K, V> Engine<K, V> {
-    /// Makes the key's living entry stale, and overtakes a load of the key that is under way.
-    /// Returns whether there is a living entry. It waits for nothing.
-    pub fn make_stale<Q: Equivalent<K> + ?Sized>(&self, key: Hashed<&Q>) -> bool {
-        if self.reloads.is_none() {
-            return self.peek_at(&crate::epoch::pin(), key).is_some();
-        }
-        self.make_key_stale(key)
-    }
-}
-
-impl<K, V> Engine<K, V> {
-    fn make_key_stale<Q: Equivalent<K> + ?Sized>(&self, key: Hashed<&Q>) -> bool {
-        let mut clearance = Clearance::Idle;
-        block_on(|| {
-            self.step_write(
-                key,
-                &mut clearance,
-                || self.clearance_beside_computations(key),
-                |Slot { found, node }, clearance| {
-                    let coarse = self.core.ticker.coarse();
-                    let is_there = node.is_some_and(|node| self.is_live_at(node, coarse));
-                    self.core.commit_stale(found, key.hash, clearance)?;
-                    Ok((is_there, None))
-                },
-            )
-        })
-    }
-
-    /// Overtakes a load of the key. What a computation writes comes later, and is fresh.
-    fn clearance_beside_computations<Q: Equivalent<K> + ?Sized>(
-        &self,
-        key: Hashed<&Q>,
-    ) -> Step<Clearance<'static>> {
-        let (version, flight) = self.flight_of(key);
-        let loads = flight.iter().filter(|it| it.kind() != FlightKind::Exclusive);
-        loads.filter(|_| !seeded("stale-spares-reloads")).for_each(|it| it.overtake());
-        Ok(Clearance::Seen(version))
-    }
-}
-
-impl<K: Eq, V> Engine<K, V> {
-    /// Makes all entries stale, and overtakes all loads that are under way.
-    pub fn make_all_stale(&self) {
-        if self.reloads.is_none() {
-            return;
-        }
-        // One that loads a key without an entry may be about to bring it, which no walk would meet.
-        let loads = if seeded("stale-misses-loads") { vec![] } else { self.core.flights.loads() };
-        for flight in loads {
-            let node = self.pool.handle_ref(flight.key_node());
-            self.make_key_stale(node.hashed());
-        }
-        for node in self.all_keys() {
-            self.make_key_stale(node.hashed());
-        }
-    }
-}
-
-impl<K, V> Engine<K, V> {
     /// Whether a node is stale, and its reload is under way. The clock is read only if one is.
     pub fn is_being_renewed(&self, node: &Handle<K, V>) -> bool {
         let mark = self.pool.raw().refresh(node.id());
@@ -258,18 +149,97 @@ impl<K, V> Engine<K, V> {
             let is_own = key.is(made.key());
             self.core.drop_caught(if is_own { own.replace(made) } else { Some(made) });
         }
-        let present = {
-            let guard = crate::epoch::pin();
-            self.peek_at(&guard, key).map(|node| self.entry_of(node))
-        };
         let id = own.as_ref().map(|own| own.node().id());
-        match present {
+        match self.peek_entry(key) {
             Some(present) if id != Some(present.node().id()) => {
                 self.core.drop_caught(own);
                 Some(present)
             }
             // Only `own` says that this call has made it.
             _ => own,
+        }
+    }
+}
+
+impl<K, V, S> WithHasher<K, V, S>
+where
+    K: Hash + Eq + Clone + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+    S: BuildHasher + Send + Sync + 'static,
+{
+    /// From now on, reads start reloads by the stored loader, as jobs that block.
+    pub fn start_reloads(self: &Arc<Self>) {
+        let Some(reloads) = self.refresh() else { return };
+        let engine = Arc::downgrade(self);
+        reloads.set_starter(Box::new(move |core, reloading, made| {
+            let engine = Weak::clone(&engine);
+            core.notices.execute_reload(caught(move || {
+                // If the cache is gone, nobody needs the value.
+                if let Some(engine) = engine.upgrade() {
+                    *made.lock() = Some(engine.reload(reloading));
+                }
+            }));
+        }));
+    }
+
+    /// Starts a reload of the key's entry, or a load if there is no entry. Returns whether this
+    /// call has.
+    pub fn refresh_key<Q: ToKey<K> + ?Sized, R: LoaderResult<V> + 'static>(
+        self: &Arc<Self>,
+        key: Hashed<&Q>,
+        load: impl FnOnce(&K) -> R + Send + 'static,
+    ) -> bool {
+        self.check_key(key);
+        if let Some(entry) = self.peek_entry(key) {
+            return self.refresh_node(entry.node());
+        }
+        let generation = self.core.hot.generation();
+        if self.flight_of(key).1.is_some_and(|it| !it.is_overtaken(generation)) {
+            return false;
+        }
+        let place = self.refresh().and_then(|reloads| reloads.place());
+        let Some(place) = place else { return false };
+        // A job must not keep the cache: the executor may be the cache's own.
+        let (engine, key) = (Arc::downgrade(self), key.to_key());
+        self.core.notices.execute_reload(caught(move || {
+            // Nothing holds the job back: its thread may be the one that receives.
+            let _mark = ReentrancyMark::push(Frame::Task);
+            if let Some(engine) = engine.upgrade() {
+                // The job does not wait for another load: that would block a thread of the
+                // executor, and the other load brings a value as well.
+                let now = Some(Instant::now());
+                let load = || {
+                    let loaded = load(&key.key);
+                    place.give_back();
+                    loaded
+                };
+                drop(engine.load_after_miss(key.clone(), load, now));
+            }
+            drop(place);
+        }));
+        true
+    }
+}
+
+/// A job whose panics, those of destructors included, do not reach the executor.
+fn caught(run: impl FnOnce() + Send + 'static) -> Job {
+    Box::new(move || _ = catch_user_panic(run))
+}
+
+impl<K: Eq, V> Engine<K, V> {
+    /// Makes all entries stale, and overtakes all loads that are under way.
+    pub fn make_all_stale(&self) {
+        if self.reloads.is_none() {
+            return;
+        }
+        // One that loads a key without an entry may be about to bring it, which no walk would meet.
+        let loads = if seeded("stale-misses-loads") { vec![] } else { self.core.flights.loads() };
+        for flight in loads {
+            let node = self.pool.handle_ref(flight.key_node());
+            self.make_stale(node.hashed());
+        }
+        for node in self.all_keys() {
+            self.make_stale(node.hashed());
         }
     }
 }

@@ -92,6 +92,25 @@ where
         }
     }
 
+    /// Has reads start reloads by the stored loader, as tasks of the executor.
+    pub fn start_reloads_by<E: Send + Sync + 'static>(
+        self: &Arc<Self>,
+        loader: Arc<dyn AnyAsyncLoader<K, V, E>>,
+    ) {
+        let Some(reloads) = self.refresh() else { return };
+        let engine = Arc::downgrade(self);
+        reloads.set_starter(Box::new(move |core, reloading, made| {
+            let (engine, loader) = (Weak::clone(&engine), Arc::clone(&loader));
+            // The task keeps the cache while its loader works, as a caller's load does. A job that
+            // waits keeps nothing: the executor may be the cache's own.
+            core.notices.spawn(Box::pin(turns(async move {
+                let Some(engine) = engine.upgrade() else { return };
+                let reloaded = engine.reload_async(reloading, &*loader).await;
+                *made.lock() = Some(reloaded);
+            })));
+        }));
+    }
+
     /// Loads a key without an entry. The loader runs in a task of the executor, or if that is
     /// dropped, in this one. A value that anyone else brings meanwhile is as good.
     ///
@@ -148,9 +167,8 @@ where
         if let Some(entry) = self.peek_entry(key) {
             return self.refresh_node(entry.node());
         }
-        let Some(place) = self.refresh().and_then(|reloads| reloads.place()) else {
-            return false;
-        };
+        let place = self.refresh().and_then(|reloads| reloads.place());
+        let Some(place) = place else { return false };
         let draft = self.draft_for_load(key.to_key());
         let begun = self.begin_load::<Arc<E>>(None, &draft, &mut None, &mut Replaces::none());
         let Ok(Begun::Leading(flight, _)) = begun else { return false };
@@ -283,36 +301,5 @@ impl<K: Eq + Clone, V> Engine<K, V> {
         self.core.drop_caught(node);
         as_task(|| self.after_write());
         made
-    }
-}
-
-impl<K, V, S> WithHasher<K, V, S>
-where
-    K: Hash + Eq + Clone + Send + Sync + 'static,
-    V: Send + Sync + 'static,
-    S: BuildHasher + Send + Sync + 'static,
-{
-    /// Has reads start reloads by the stored loader, as tasks of the executor.
-    pub fn start_reloads_by<E: Send + Sync + 'static>(
-        self: &Arc<Self>,
-        loader: Arc<dyn AnyAsyncLoader<K, V, E>>,
-    ) {
-        let Some(reloads) = self.refresh() else { return };
-        let engine = Arc::downgrade(self);
-        reloads.set_starter(Box::new(move |reloading: Reloading| {
-            let core = engine.upgrade().map(|engine| Arc::clone(&engine.core))?;
-            let (engine, loader) = (Weak::clone(&engine), Arc::clone(&loader));
-            let outcome = Arc::new(Mutex::new(None));
-            let told = Arc::clone(&outcome);
-            // The task keeps the cache while its loader works, as a caller's load does. A job that
-            // waits keeps nothing: the executor may be the cache's own.
-            let reload = async move {
-                let Some(engine) = engine.upgrade() else { return };
-                let made = engine.reload_async(reloading, &*loader).await;
-                *told.lock() = Some(made);
-            };
-            core.notices.spawn(Box::pin(turns(reload)));
-            outcome.lock().take()
-        }));
     }
 }
