@@ -28,7 +28,7 @@
 
 pub use super::outcome::{FlightKind, LoadOutcome, LoadedNode, Obstacle};
 use super::reentrancy::{self, FlightToken, Frame, ReentrancyMark};
-use crate::flight::board::{Board, Shard, ShardGuard, Version};
+use crate::flight::board::{Board, ShardGuard, Version};
 use crate::flight::cell::{FlightCell, HasCell, Leader};
 use crate::hash::Hash32;
 use crate::links::NodeId;
@@ -88,6 +88,10 @@ impl Flight {
 
     pub fn key_node(&self) -> &RawHandle {
         &self.key_node
+    }
+
+    pub fn hash(&self) -> Hash32 {
+        self.key_node.meta().hash()
     }
 
     pub fn kind(&self) -> FlightKind {
@@ -200,26 +204,6 @@ impl Flights {
         Self { board: Board::new(), released: SegQueue::new() }
     }
 
-    pub fn shard(&self, hash: Hash32) -> &Shard<Flight> {
-        self.board.shard(hash)
-    }
-
-    /// Whether no flight can have this hash. Rule 3 of the [board](crate::flight::board) says which
-    /// callers may rely on the answer.
-    #[inline]
-    pub fn is_idle(&self, hash: Hash32) -> bool {
-        self.board.is_idle(hash)
-    }
-
-    /// How many keys have a load or a computation.
-    pub fn len(&self) -> usize {
-        self.board.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.board.is_empty()
-    }
-
     /// Keeps flights from being registered in the shard, on behalf of the maintenance, which waits
     /// for no flight. Fails if a computation with this hash is registered, and then notes `victim`
     /// in its flight, so that the end of the computation releases the node.
@@ -282,8 +266,8 @@ impl Flights {
     }
 
     /// Removes a flight from the board.
-    fn remove(&self, hash: Hash32, flight: &Arc<Flight>) {
-        self.shard(hash).remove(hash, flight);
+    fn remove(&self, flight: &Arc<Flight>) {
+        self.shard(flight.hash()).remove(flight.hash(), flight);
         let victim = flight.postponed_victim();
         if victim != NodeId::NONE {
             self.released.push(victim);
@@ -309,6 +293,15 @@ impl Flights {
                 .lock_if(hash, version)
                 .map(|shard| CommitPermit::Locked { _shard: shard }),
         }
+    }
+}
+
+impl Deref for Flights {
+    type Target = Board<Flight>;
+
+    #[inline]
+    fn deref(&self) -> &Board<Flight> {
+        &self.board
     }
 }
 
@@ -348,25 +341,19 @@ impl CommitPermit<'_> {
 /// abandons the flight.
 pub struct FlightGuard {
     flights: Arc<Flights>,
-    hash: Hash32,
     leader: Leader<Flight>,
 }
 
 impl FlightGuard {
     /// Registers a flight; `None` if another one of this hash was registered since `seen`.
     pub fn register(flights: &Arc<Flights>, flight: Flight, seen: Version) -> Option<Self> {
-        let hash = flight.key_node.meta().hash();
-        let leader = Leader::of(flight);
+        let (hash, leader) = (flight.hash(), Leader::of(flight));
         flights.shard(hash).try_insert(hash, Arc::clone(leader.flight()), seen).ok()?;
-        Some(Self { flights: Arc::clone(flights), hash, leader })
+        Some(Self { flights: Arc::clone(flights), leader })
     }
 
     fn flight(&self) -> &Arc<Flight> {
         self.leader.flight()
-    }
-
-    pub fn hash(&self) -> Hash32 {
-        self.hash
     }
 
     pub fn is_of(&self, flight: &Arc<Flight>) -> bool {
@@ -406,14 +393,15 @@ impl Deref for FlightGuard {
 
 impl Drop for FlightGuard {
     fn drop(&mut self) {
-        if self.leader.is_running() && !seeded("unwinding-keeps-the-flight") {
-            self.flights.remove(self.hash, self.flight());
+        if !self.leader.is_running() {
+            return;
         }
-        if self.leader.is_running() {
-            // A waker may run its task at once.
-            let _turn = ReentrancyMark::push(Frame::Turn);
-            self.leader.abandon();
+        if !seeded("unwinding-keeps-the-flight") {
+            self.flights.remove(self.flight());
         }
+        // A waker may run its task at once.
+        let _turn = ReentrancyMark::push(Frame::Turn);
+        self.leader.abandon();
     }
 }
 
@@ -432,8 +420,8 @@ impl EnteredFlight {
 
     /// Ends a load. `outcome` is called if there are waiters to share it with.
     pub fn land_with(mut self, outcome: impl FnOnce() -> Option<LoadOutcome>) {
-        let FlightGuard { flights, hash, leader } = &mut self.guard;
-        flights.remove(*hash, leader.flight());
+        let FlightGuard { flights, leader } = &mut self.guard;
+        flights.remove(leader.flight());
         // As in `FlightGuard::drop`.
         let _turn = leader.has_waiters().then(|| ReentrancyMark::push(Frame::Turn));
         leader.complete(outcome);

@@ -51,6 +51,7 @@ pub type Made<K, V> = plain::Arc<Mutex<Option<Option<Entry<K, V>>>>>;
 pub type Start<K, V> = Box<dyn Fn(&Core, Reloading, Made<K, V>) + Send + Sync>;
 
 /// See the [module](self).
+#[derive(Default)]
 pub struct Reloads {
     pub settings: RefreshSettings,
     places: plain::Arc<Places>,
@@ -181,8 +182,8 @@ impl<K, V> TypedReloads<K, V> {
         policy: Option<RefreshPolicy<K, V>>,
         loader: Option<Reload<K, V>>,
     ) -> Self {
-        let (reloads, starter) = (Reloads::new(settings), plain::OnceLock::new());
-        Self { reloads, policy, loader, starter }
+        let reloads = Reloads { settings, ..Reloads::default() };
+        Self { reloads, policy, loader, starter: plain::OnceLock::new() }
     }
 
     /// Sets what starts reloads.
@@ -250,6 +251,25 @@ pub struct Reloading {
     pub read_at: Option<Timestamp>,
 }
 
+/// How a reload has ended.
+pub enum Ended {
+    /// It did not begin: the key has a load or a computation in flight. A later read comes back to
+    /// it, after the retry delay.
+    Hindered,
+    /// The entry has a new value or a new life, or was removed. This is also the end if the loader
+    /// made a value but another write took the old node out first.
+    Done,
+    /// The loader did not run: before it began, the entry was replaced, was removed or expired. (If
+    /// the node has expired and is still in the index, its trigger is set although no read will
+    /// take it: callers may wait for that.)
+    Nothing,
+    /// Another operation overtook the reload and left the old node in the index; or the loader
+    /// said "not modified" or "gone" of an entry that had ended by then.
+    Overtaken,
+    /// The loader failed, or panicked. The reason is `None` if it panicked.
+    Failed(Option<NoValue>),
+}
+
 /// When a read may next trigger a reload of the node.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
@@ -263,16 +283,6 @@ enum Next {
 }
 
 impl Reloads {
-    fn new(settings: RefreshSettings) -> Self {
-        Self {
-            settings,
-            places: plain::Arc::default(),
-            noted: Mutex::new(VecDeque::new()),
-            failures: Failures::default(),
-            waits: plain::Arc::default(),
-        }
-    }
-
     pub fn after_write(&self) -> Nanos {
         self.settings.after_write.map_or(Nanos::FOREVER, nanos)
     }
@@ -341,25 +351,27 @@ impl Reloads {
     }
 
     /// Ends a reload: counts the outcome, and decides when a read may trigger the next one.
-    pub fn settle(&self, core: &Core, reloading: Reloading, ended: Ended) {
+    pub fn settle(&self, core: &Core, mut reloading: Reloading, ended: Ended) {
         let id = reloading.node().id();
+        let Places { completed, failed, .. } = &*self.places;
         let (next, count) = match ended {
-            _ if seeded("reloads-end-in-taken-triggers") => (Next::Settled, &self.places.completed),
-            Ended::Done => (Next::Settled, &self.places.completed),
-            Ended::Nothing => (Next::AsBefore, &self.places.completed),
-            Ended::Overtaken => return reloading.end_with(Next::Now),
-            Ended::Hindered => return reloading.end_with(Next::Later),
+            _ if seeded("reloads-end-in-taken-triggers") => (Next::Settled, Some(completed)),
+            Ended::Done => (Next::Settled, Some(completed)),
+            Ended::Nothing => (Next::AsBefore, Some(completed)),
+            Ended::Overtaken => (Next::Now, None),
+            Ended::Hindered => (Next::Later, None),
             Ended::Failed(reason) => {
                 let is_there = |id| core.pool.meta(id).deadline() != GONE;
                 self.failures.note(id, reason, core.ticker.now(), &is_there);
-                (Next::Later, &self.places.failed)
+                (Next::Later, Some(failed))
             }
         };
+        reloading.next = next;
+        let Some(count) = count else { return };
         if next != Next::Later {
             self.failures.forget(id);
         }
         count.fetch_add(1, Relaxed);
-        reloading.end_with(next);
     }
 }
 
@@ -373,31 +385,6 @@ impl Reloading {
         self.node.as_ref().expect("only the drop takes it")
     }
 
-    fn end_with(mut self, next: Next) {
-        self.next = next;
-    }
-}
-
-/// How a reload has ended.
-pub enum Ended {
-    /// It did not begin: the key has a load or a computation in flight. A later read comes back to
-    /// it, after the retry delay.
-    Hindered,
-    /// The entry has a new value or a new life, or was removed. This is also the end if the loader
-    /// made a value but another write took the old node out first.
-    Done,
-    /// The loader did not run: before it began, the entry was replaced, was removed or expired. (If
-    /// the node has expired and is still in the index, its trigger is set although no read will
-    /// take it: callers may wait for that.)
-    Nothing,
-    /// Another operation overtook the reload and left the old node in the index; or the loader
-    /// said "not modified" or "gone" of an entry that had ended by then.
-    Overtaken,
-    /// The loader failed, or panicked. The reason is `None` if it panicked.
-    Failed(Option<NoValue>),
-}
-
-impl Reloading {
     /// Sets the node's trigger, unless that is done, or the cache is gone.
     fn restore(&self) {
         if self.next == Next::Settled || seeded("dropped-reloads-keep-the-trigger") {

@@ -120,7 +120,7 @@ fn position_of(
     for index in indices.len()..own.0.len() {
         indices.insert_unique(hash_of(&index), index, hash_of);
     }
-    let hash = spread(flight.key_node().meta().hash());
+    let hash = spread(flight.hash());
     let index = indices.find(hash, |&index| own.0[index].flight.is_of(flight))?;
     Some(own.0[*index].position)
 }
