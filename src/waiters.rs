@@ -81,7 +81,6 @@ impl Waiters {
 
 /// A task that waits, as [`Waiters::wait_until`] does for threads. It counts as waiting from its
 /// making until it is dropped.
-#[derive(Debug)]
 pub struct Wait<'a> {
     waiters: &'a Waiters,
     slot: Option<WakerSlot>,

@@ -75,28 +75,24 @@ pub struct Changed;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version(u64);
 
-#[derive(Debug)]
 struct Entry<F> {
     hash: Hash32,
     serial: u64,
     flight: Arc<F>,
 }
 
-#[derive(Debug)]
 pub struct Table<F> {
     next_serial: u64,
     entries: HashTable<Entry<F>>,
 }
 
 /// One part of a board, with all flights of certain hashes.
-#[derive(Debug)]
 pub struct Shard<F> {
     flights: AtomicUsize,
     table: Mutex<Table<F>>,
 }
 
 /// See the [module](self).
-#[derive(Debug)]
 pub struct Board<F> {
     shards: OnceLock<Shards<F>>,
 }

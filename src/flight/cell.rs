@@ -35,7 +35,6 @@ use std::time::Instant;
 use crate::primitives::{Arc, Condvar, Mutex, catch_user_panic, seeded};
 use crate::wakers::{WakerSlot, Wakers};
 
-#[derive(Debug)]
 enum State<T> {
     Running(Wakers),
     /// The leader's result; `None` if the leader was dropped without one. Behind an `Arc`, so that
@@ -51,7 +50,6 @@ pub trait HasCell {
 }
 
 /// See the [module](self).
-#[derive(Debug)]
 pub struct FlightCell<T> {
     state: Mutex<State<T>>,
     landed: Condvar,
@@ -120,7 +118,6 @@ impl<T: Clone> FlightCell<T> {
 }
 
 /// The duty to land a flight. Dropping it abandons the flight.
-#[derive(Debug)]
 #[must_use = "dropping the leader abandons the flight"]
 pub struct Leader<F: HasCell> {
     flight: Arc<F>,
@@ -176,7 +173,6 @@ impl<F: HasCell> Drop for Leader<F> {
 }
 
 /// A future that waits for a flight. It returns the result; `None` if the flight was abandoned.
-#[derive(Debug)]
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Follow<F: HasCell> {
     flight: Arc<F>,
