@@ -3,7 +3,7 @@
 use super::Cache;
 use crate::cache::{LoadGuard, loaded};
 use crate::clock::ReadTimes;
-use crate::engine::made_before;
+use crate::engine::{as_task, made_before};
 use crate::entry::Entry;
 use crate::key_source::{KeySource, OwnedKey};
 use crate::loaded::{Loaded, LoaderResult};
@@ -137,7 +137,7 @@ where
         V: Clone,
     {
         let into_result = |made| Ok::<_, Infallible>(loaded(made));
-        let wanted = self.cache.with_hasher().want_all(keys.into_iter().map(OwnedKey));
+        let wanted = as_task(|| self.cache.with_hasher().want_all(keys.into_iter().map(OwnedKey)));
         let (answers, wrote_nothing) =
             self.cache.with_hasher().load_many_async(wanted, loader, into_result).await;
         self.tell_unless(wrote_nothing).await;
@@ -160,7 +160,7 @@ where
         F: Future<Output = Result<I, E>>,
         V: Clone,
     {
-        let wanted = self.cache.with_hasher().want_all(keys.into_iter().map(OwnedKey));
+        let wanted = as_task(|| self.cache.with_hasher().want_all(keys.into_iter().map(OwnedKey)));
         let into_result = |result: Result<I, E>| result.map(loaded);
         let (answers, wrote_nothing) =
             self.cache.with_hasher().load_many_async(wanted, loader, into_result).await;

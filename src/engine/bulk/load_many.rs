@@ -149,7 +149,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> WithHasher<K, V, S> {
         E: Send + Sync + 'static,
         I: IntoIterator<Item = (K, Result<Loaded<V>, E>)>,
     {
-        let mut wanted: Vec<_> = keys.into_iter().map(|key| self.want(self.source(key))).collect();
+        let mut wanted = self.want_all(keys);
         let (mut missing, mut failed) = (Missing::of(&wanted), FirstError::NONE);
         // Each round ends all loads of this call before it waits for another call's load. So calls
         // whose keys cross cannot wait for each other.
@@ -179,15 +179,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> WithHasher<K, V, S> {
         Ok(self.answers(wanted))
     }
 
-    /// Reads a key. A stale value counts as any other.
-    pub fn want(&self, key: Hashed<impl KeySource<K>>) -> Wanted<K, V>
+    /// Reads the keys. A stale value counts as any other.
+    pub fn want_all(&self, keys: impl IntoIterator<Item: KeySource<K>>) -> Vec<Wanted<K, V>>
     where
         V: Clone,
     {
-        match self.read_clone(key.borrowed()) {
+        let want = |key: Hashed<_>| match self.read_clone(key.borrowed()) {
             Some(value) => Wanted::Hit(value),
             None => Wanted::Missing(self.draft_for_load(key.into_key()), None),
-        }
+        };
+        keys.into_iter().map(|key| want(self.source(key))).collect()
     }
 
     /// Begins the loads of missing keys that no other call is loading. Returns also the load of

@@ -213,7 +213,7 @@ where
         V: Clone,
     {
         let keys: Vec<&Q> = keys.into_iter().collect();
-        let wanted = self.want_all(keys.iter().copied());
+        let wanted = as_task(|| self.want_all(keys.iter().copied()));
         let missing = Missing::of(&wanted);
         if missing.positions().next().is_none() {
             return (Ok(self.answers(wanted)), true);
@@ -232,7 +232,7 @@ where
         if let Some(Some(loaded)) = begins.await {
             return loaded;
         }
-        self.load_wanted_by(self.want_all(keys), &**loader).await
+        self.load_wanted_by(as_task(|| self.want_all(keys)), &**loader).await
     }
 
     async fn load_wanted_by<E: Send + Sync + 'static>(

@@ -209,14 +209,6 @@ impl<F> Drop for Round<F> {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> WithHasher<K, V, S> {
-    /// Reads the keys, for a bulk load.
-    pub fn want_all(&self, keys: impl IntoIterator<Item: KeySource<K>>) -> Vec<Wanted<K, V>>
-    where
-        V: Clone,
-    {
-        as_task(|| keys.into_iter().map(|key| self.want(self.source(key))).collect())
-    }
-
     /// [`load_many`](Self::load_many) by tasks, when the keys have been read. Also returns whether
     /// the call wrote nothing. Its caller waits for listeners.
     ///
