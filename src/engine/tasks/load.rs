@@ -105,40 +105,40 @@ impl<K: Eq, V> Engine<K, V> {
     ) -> Result<Entry<K, V>, N> {
         // Dropped after the flight. It may have the last count on the entry that it judged.
         let mut replaces;
-        let (draft, begun) = match unmade.take().expect("it is taken once") {
-            Unmade::Leading(flight, draft) => {
-                replaces = OwnedReplaces::new(None);
-                let begun = replaces.lend(|replaces| self.look_again(flight, &draft, replaces));
-                (draft, begun)
-            }
-            Unmade::Missing { key, replaces: of_caller } => {
-                replaces = of_caller;
-                self.begin_load_async(key, &mut replaces).await
+        // In a block, so that the future has no room for `begun` while it asks.
+        let (draft, flight, old) = {
+            let (draft, begun) = match unmade.take().expect("it is taken once") {
+                Unmade::Leading(flight, draft) => {
+                    replaces = OwnedReplaces::new(None);
+                    let begun = replaces.lend(|replaces| self.look_again(flight, &draft, replaces));
+                    (draft, begun)
+                }
+                Unmade::Missing { key, replaces: of_caller } => {
+                    replaces = of_caller;
+                    self.begin_load_async(key, &mut replaces).await
+                }
+            };
+            match begun {
+                Begun::Leading(flight, old) => (draft, flight, old),
+                Begun::Ended(loaded) => {
+                    as_task(|| self.after_write());
+                    return loaded;
+                }
             }
         };
-        match begun {
-            Begun::Ended(loaded) => {
-                as_task(|| self.after_write());
-                loaded
+        let timer = LoadTimer::start(&self.core);
+        let made = exchange.ask(flight.token(), old).await;
+        timer.stop(&made);
+        as_task(|| {
+            // The flight is entered here because it ends here: marks end in the order of a stack.
+            let flight = flight.enter();
+            let loaded = replaces.lend(|replaces| self.land_made(draft, made, flight, replaces));
+            if loaded.is_err() {
+                // The future's polls may have left deliveries.
+                self.after_write();
             }
-            Begun::Leading(flight, old) => {
-                let timer = LoadTimer::start(&self.core);
-                let made = exchange.ask(flight.token(), old).await;
-                timer.stop(&made);
-                as_task(|| {
-                    // The flight is entered here because it ends here: marks end in the order of a
-                    // stack.
-                    let flight = flight.enter();
-                    let loaded =
-                        replaces.lend(|replaces| self.land_made(draft, made, flight, replaces));
-                    if loaded.is_err() {
-                        // The future's polls may have left deliveries.
-                        self.after_write();
-                    }
-                    loaded
-                })
-            }
-        }
+            loaded
+        })
     }
 
     /// [`value_or_load`](Self::value_or_load) for a key that the caller has just found without an
