@@ -31,7 +31,7 @@ impl<K, V> Engine<K, V> {
     ) -> (Version, Option<Arc<Flight>>) {
         let shard = self.core.flights.shard(key.hash);
         let (version, flights) = shard.snapshot(key.hash);
-        let same = |flight: &Arc<Flight>| key.is(self.pool.handle(flight.key_node().clone()).key());
+        let same = |flight: &Arc<Flight>| key.is(self.pool.handle(flight.key_node.clone()).key());
         let mut flight = flights.into_iter().find(same);
         let is_own = |flight: &mut Arc<Flight>| {
             reentrancy::cancels(flight.token()) && !seeded("destructors-wait-for-their-keys")
@@ -51,8 +51,8 @@ impl<K, V> Engine<K, V> {
     ) -> Step<Clearance<'static>> {
         let (version, flight) = self.flight_of(key);
         match flight {
-            Some(flight) if flight.kind() == FlightKind::Exclusive => return Err(flight),
-            Some(flight) if overtakes(flight.kind()) => flight.overtake(),
+            Some(flight) if flight.kind == FlightKind::Exclusive => return Err(flight),
+            Some(flight) if overtakes(flight.kind) => flight.overtake(),
             _ => {}
         }
         Ok(Clearance::Seen(version))
@@ -97,7 +97,7 @@ impl<K, V> Engine<K, V> {
     #[cold]
     pub fn overtake_load<Q: Equivalent<K> + ?Sized>(&self, key: Hashed<&Q>) {
         let Some(flight) = self.flight_of(key).1 else { return };
-        let is_load = flight.kind() == FlightKind::Load;
+        let is_load = flight.kind == FlightKind::Load;
         let is_removed = || is_load && self.find_slow(&crate::epoch::pin(), key).is_none();
         if flight.may_share_entry() || is_removed() {
             flight.overtake();
@@ -129,7 +129,7 @@ impl<K: Eq, V> Engine<K, V> {
                     None => continue,
                 }
             };
-            let is_load = other.kind() != FlightKind::Exclusive;
+            let is_load = other.kind != FlightKind::Exclusive;
             if is_load && overtakes(&other) {
                 other.overtake();
             }

@@ -88,7 +88,14 @@ impl Failures {
 
     /// Forgets the node's failures: a reload has succeeded.
     pub fn forget(&self, id: NodeId) {
-        drop_errors(self.take(id));
+        if self.len.load(Relaxed) == 0 {
+            return;
+        }
+        let mut table = self.table.lock();
+        let failed = table.records.remove(&id);
+        self.len.store(table.records.len(), Relaxed);
+        drop(table);
+        drop_errors(failed);
     }
 
     /// Forgets the failures of the node that had this id before.
@@ -96,16 +103,6 @@ impl Failures {
         if !seeded("failures-outlive-their-nodes") {
             self.forget(id);
         }
-    }
-
-    fn take(&self, id: NodeId) -> Option<Failed> {
-        if self.len.load(Relaxed) == 0 {
-            return None;
-        }
-        let mut table = self.table.lock();
-        let failed = table.records.remove(&id);
-        self.len.store(table.records.len(), Relaxed);
-        failed
     }
 }
 

@@ -44,8 +44,8 @@ use std::time::Instant;
 /// One load or computation in progress.
 pub struct Flight {
     /// A node with the flight's key. Other operations compare their keys with it.
-    key_node: RawHandle,
-    kind: FlightKind,
+    pub key_node: RawHandle,
+    pub kind: FlightKind,
     /// For a load of a call that has begun others before: the token of the first of them.
     call: Option<FlightToken>,
     /// The generation when the flight was registered.
@@ -86,16 +86,8 @@ impl Flight {
         Self { key_node, kind, call, generation, overtaken, may_share, postponed_victim, cell }
     }
 
-    pub fn key_node(&self) -> &RawHandle {
-        &self.key_node
-    }
-
     pub fn hash(&self) -> Hash32 {
         self.key_node.meta().hash()
-    }
-
-    pub fn kind(&self) -> FlightKind {
-        self.kind
     }
 
     /// What marks the owner's code on a thread's stack. All loads of a call share it.

@@ -264,7 +264,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> WithHasher<K, V, S> {
             Ok(made) => made,
             Err(error) => {
                 // Listeners run when the loads land.
-                timer.stop(&Err::<(), _>(()));
+                timer.stop(false);
                 failed.note(0, plain::Arc::new(error));
                 return None;
             }
@@ -272,7 +272,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> WithHasher<K, V, S> {
         // The iterator may be lazy: its code is the loader's.
         let mut made = self.made_by_key(pairs);
         let has_failed = made.iter().any(|(_, made)| matches!(made, Made::Failed(_)));
-        timer.stop(&if has_failed { Err(()) } else { Ok(()) });
+        timer.stop(!has_failed);
         while let Some(Own { position, flight }) = own.0.pop() {
             let flight = flight.enter_by(None);
             if let Some(error) = self.land_one(wanted, position, flight, &mut made, absent.as_ref())

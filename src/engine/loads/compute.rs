@@ -66,7 +66,7 @@ impl<K: Eq, V> Engine<K, V> {
     /// Takes the key for a computation. Waits for a load, but overtakes a reload, since the key has
     /// an entry to go on with.
     pub fn take_key(&self, key: Hashed<&K>, share: &dyn Fn() -> RawHandle) -> Step<FlightGuard> {
-        let overtakes = |other: &Flight| other.kind() == FlightKind::Reload;
+        let overtakes = |other: &Flight| other.kind == FlightKind::Reload;
         self.begin_flight(key, FlightKind::Exclusive, None, share, &overtakes)
     }
 

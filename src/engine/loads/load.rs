@@ -31,8 +31,8 @@ impl<'a> LoadTimer<'a> {
     }
 
     /// The loader has ended.
-    pub fn stop<T, N>(mut self, made: &Result<T, N>) {
-        if made.is_ok()
+    pub fn stop(mut self, has_value: bool) {
+        if has_value
             && let (Some(started), Some(recorder)) = (self.started.take(), &self.core.recorder)
         {
             recorder.loaded(started.elapsed());
@@ -204,7 +204,7 @@ impl<K: Eq, V> Engine<K, V> {
         };
         let timer = LoadTimer::start(&self.core);
         let made = init(old);
-        timer.stop(&made);
+        timer.stop(made.is_ok());
         Some(self.land_made(draft, made, flight, replaces))
     }
 
@@ -241,7 +241,7 @@ impl<K: Eq, V> Engine<K, V> {
                 Err(other) => other,
             };
         // The key got this entry after the call had missed it.
-        if other.kind() == FlightKind::Reload
+        if other.kind == FlightKind::Reload
             && let Some(entry) = self.peek_entry(key)
             && !self.is_replaced(&entry, replaces)
         {
@@ -384,7 +384,7 @@ impl<K: Eq, V> Engine<K, V> {
     /// Ends the load with its value. It blocks no thread, since the caller may be a task.
     pub fn finish_pending(&self, load: PendingLoad<K, V>, loaded: Loaded<V>) -> Entry<K, V> {
         let PendingLoad { flight, draft, started } = load;
-        LoadTimer { core: &self.core, started: Some(started) }.stop(&Ok::<_, ()>(()));
+        LoadTimer { core: &self.core, started: Some(started) }.stop(true);
         let _mark = ReentrancyMark::push(Frame::Task);
         self.land_value(draft, loaded, flight.enter(), &mut Replaces::none())
     }

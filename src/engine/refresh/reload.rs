@@ -54,7 +54,7 @@ impl<K: Eq + Clone, V> Engine<K, V> {
                 let reloaded = catch_user_panic(reload).ok_or(None);
                 reloaded.and_then(|it| it.unwrap_or(Err(NoValue::Absent)).map_err(Some))
             };
-            timer.stop(&answer);
+            timer.stop(answer.is_ok());
             reloading.give_place_back();
             self.land_reload(node, reloading.read_at, answer, flight)
         });
@@ -102,8 +102,8 @@ impl<K: Eq + Clone, V> Engine<K, V> {
     /// computation or another load.
     fn register_reload(&self, node: &Handle<K, V>) -> Step<FlightGuard> {
         let is_outdated = |other: &Flight| {
-            other.kind() == FlightKind::Reload
-                && other.key_node().meta().deadline() == GONE
+            other.kind == FlightKind::Reload
+                && other.key_node.meta().deadline() == GONE
                 && node.meta().deadline() != GONE
         };
         let share = || node.raw().clone();

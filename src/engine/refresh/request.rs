@@ -58,7 +58,7 @@ impl<K, V> Engine<K, V> {
         }
         let overtake_loads = || {
             let (version, flight) = self.flight_of(key);
-            let loads = flight.iter().filter(|it| it.kind() != FlightKind::Exclusive);
+            let loads = flight.iter().filter(|it| it.kind != FlightKind::Exclusive);
             loads.filter(|_| !seeded("stale-spares-reloads")).for_each(|it| it.overtake());
             Ok(Clearance::Seen(version))
         };
@@ -235,7 +235,7 @@ impl<K: Eq, V> Engine<K, V> {
         // One that loads a key without an entry may be about to bring it, which no walk would meet.
         let loads = if seeded("stale-misses-loads") { vec![] } else { self.core.flights.loads() };
         for flight in loads {
-            let node = self.pool.handle_ref(flight.key_node());
+            let node = self.pool.handle_ref(&flight.key_node);
             self.make_stale(node.hashed());
         }
         for node in self.all_keys() {

@@ -291,7 +291,7 @@ impl<K: Eq + Clone, V> Engine<K, V> {
             Some(Ok(flight)) => {
                 let timer = LoadTimer::start(&self.core);
                 let answer = exchange.ask(flight.token(), ()).await;
-                timer.stop(&answer);
+                timer.stop(answer.is_ok());
                 reloading.give_place_back();
                 let read_at = reloading.read_at;
                 as_task(|| catch_user_panic(|| self.land_reload(&node, read_at, answer, flight)))

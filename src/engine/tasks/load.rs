@@ -128,7 +128,7 @@ impl<K: Eq, V> Engine<K, V> {
         };
         let timer = LoadTimer::start(&self.core);
         let made = exchange.ask(flight.token(), old).await;
-        timer.stop(&made);
+        timer.stop(made.is_ok());
         as_task(|| {
             // The flight is entered here because it ends here: marks end in the order of a stack.
             let flight = flight.enter();
