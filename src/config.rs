@@ -98,11 +98,6 @@ impl Config {
         self.workers.map_or(Executor::None, Executor::Workers)
     }
 
-    /// The settings of reloads, if the cache has refresh.
-    pub fn reloads(&self) -> Option<RefreshSettings> {
-        self.refresh.has_loader.then_some(self.refresh)
-    }
-
     pub fn geometry(&self) -> Arc<Geometry> {
         static DEFAULT: OnceLock<Arc<Geometry>> = OnceLock::new();
         match self.resolution {

@@ -1,9 +1,11 @@
 //! The removals of a cache as a stream.
 
-use crate::engine::{Engine, Receiver};
+use crate::engine::{Core, Engine, removed};
 use crate::entry::Removed;
 use crate::error::TimedOut;
 use crate::macros::debug_fields;
+use crate::pool::Pool;
+use crate::primitives::plain::Arc;
 use crate::waiters::{Streak, poll_until};
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -33,7 +35,9 @@ pub struct Removals<K, V> {
 
 impl<K, V> Removals<K, V> {
     pub(crate) fn take_from(engine: &Engine<K, V>) -> Option<Self> {
-        Some(Self { receiver: engine.take_receiver()?, streak: Streak::default() })
+        engine.core.notices.receiving().filter(|receiving| receiving.take())?;
+        let receiver = Receiver { core: Arc::clone(&engine.core), pool: engine.pool.share() };
+        Some(Self { receiver, streak: Streak::default() })
     }
 
     /// Awaits the next removal. `None` means that the cache is closed or gone, and that no removal
@@ -136,7 +140,47 @@ impl<K, V> Removals<K, V> {
     /// How many removals wait.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.receiver.waiting()
+        self.receiver.core.notices.outbox.len()
+    }
+}
+
+/// Takes the notices of a cache out of the outbox. It keeps the cache's state, but not the cache.
+struct Receiver<K, V> {
+    core: Arc<Core>,
+    pool: Pool<K, V>,
+}
+
+impl<K, V> Receiver<K, V> {
+    /// The next removal, if one waits.
+    fn try_receive(&self) -> Option<Removed<K, V>> {
+        let notice = self.core.notices.next()?;
+        Some(removed(&self.core, &self.pool, notice))
+    }
+
+    /// The next removal, or `None` after the last one of a cache that is closed or gone.
+    fn poll_receive(&self, context: &mut Context<'_>) -> Poll<Option<Removed<K, V>>> {
+        if let Some(removed) = self.try_receive() {
+            return Poll::Ready(Some(removed));
+        }
+        let Some(receiving) = self.core.notices.receiving() else { return Poll::Ready(None) };
+        receiving.park(context.waker());
+        // The end comes after the last push. So it is read before the look at the outbox.
+        let is_ended = receiving.is_ended();
+        match self.try_receive() {
+            Some(removed) => Poll::Ready(Some(removed)),
+            // The end of an earlier receiver may be dropping a notice. It wakes this one then.
+            None if is_ended && self.core.notices.outbox.is_idle() => Poll::Ready(None),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl<K, V> Drop for Receiver<K, V> {
+    fn drop(&mut self) {
+        if let Some(receiving) = self.core.notices.receiving() {
+            receiving.give_up();
+        }
+        self.core.notices.drop_unreceived(&self.core);
     }
 }
 

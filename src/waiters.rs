@@ -81,7 +81,6 @@ impl Waiters {
 
 /// A task that waits, as [`Waiters::wait_until`] does for threads. It counts as waiting from its
 /// making until it is dropped.
-#[derive(Debug)]
 pub struct Wait<'a> {
     waiters: &'a Waiters,
     slot: Option<WakerSlot>,
@@ -176,15 +175,13 @@ impl Signal {
     /// Sleeps until the signal is given, and resets it. Returns false if `deadline` comes first.
     fn wait_until(&self, deadline: Option<Instant>) -> bool {
         let mut is_given = self.is_given.lock();
-        while !*is_given {
-            is_given =
-                match deadline.map(|deadline| deadline.checked_duration_since(Instant::now())) {
-                    None => self.given.wait(is_given),
-                    Some(Some(left)) if !left.is_zero() => self.given.wait_timeout(is_given, left),
-                    Some(_) => return false,
-                };
+        while !std::mem::take(&mut *is_given) {
+            is_given = match deadline.map(|it| it.saturating_duration_since(Instant::now())) {
+                None => self.given.wait(is_given),
+                Some(left) if left.is_zero() => return false,
+                Some(left) => self.given.wait_timeout(is_given, left),
+            };
         }
-        *is_given = false;
         true
     }
 }

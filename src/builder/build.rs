@@ -2,10 +2,10 @@
 
 use super::Builder;
 use crate::cache::{Cache, LoadingCache};
-use crate::engine::{Asking, Refreshing, WithHasher};
+use crate::engine::{Asking, TypedReloads, WithHasher};
 use crate::error::BuildError;
 use crate::loaded::NoValue;
-use crate::loader::Loader;
+use crate::loader::{Loader, Reload};
 use ahash::RandomState;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
@@ -176,16 +176,28 @@ where
     {
         let loader: Arc<dyn Loader<K, V, Error = L::Error>> = Arc::new(loader);
         let reload = Arc::clone(&loader);
-        self.hooks.loader = Some(Arc::new(move |key: &K, old: &V| {
+        self.use_loader(Some(Arc::new(move |key: &K, old: &V| {
             reload.reload(key, old).map_err(|error| NoValue::Failed(Arc::new(error)))
-        }));
+        })));
         self.config.use_workers();
-        self.hooks.asking = Some(Asking::OF_INSERTS);
-        self.hooks.refreshing = Some(Refreshing::BY_A_LOADER);
-        self.config.refresh.has_loader = true;
         let cache = self.into_cache(hasher)?;
         cache.engine().start_reloads();
         Ok(LoadingCache { cache, loader })
+    }
+}
+
+impl<K, V, C, M> Builder<K, V, C, M>
+where
+    K: Eq + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+{
+    /// The cache has a stored loader. `reload` calls it for a reload, unless it awaits.
+    pub(crate) fn use_loader(&mut self, reload: Option<Reload<K, V>>) {
+        self.hooks.asking = Some(Asking::OF_INSERTS);
+        self.config.refresh.has_loader = true;
+        let policy = self.hooks.refresh.take();
+        let reloads = TypedReloads::new(self.config.refresh, policy, reload);
+        self.hooks.reloads = Some(Box::new(reloads));
     }
 }
 

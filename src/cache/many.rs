@@ -2,9 +2,9 @@
 
 use super::Cache;
 use crate::entry::{Entry, Key};
-use crate::list::End;
 use crate::iter::{Entries, Iter};
 use crate::key_source::OwnedKey;
+use crate::list::End;
 use crate::loaded::{Loaded, LoadedMany, NoValue};
 use equivalent::Equivalent;
 use std::cmp::Reverse;
@@ -299,7 +299,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// *Blocking*: waits for a maintenance pass that is running, and holds passes up for as long as
     /// it takes to collect `limit` entries. Reads and writes go on.
     pub fn hottest(&self, limit: usize) -> Vec<Entry<K, V>> {
-        self.inner.hottest(limit)
+        self.inner.ranked(limit, End::Front)
     }
 
     /// Returns handles on the entries that the eviction policy would evict first, in about that
@@ -314,7 +314,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(*cache.coldest(1)[0].key(), "a");
     /// ```
     pub fn coldest(&self, limit: usize) -> Vec<Entry<K, V>> {
-        self.inner.coldest(limit)
+        self.inner.ranked(limit, End::Back)
     }
 }
 

@@ -131,9 +131,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.expires_in("k"), Expiration::Due(Duration::from_secs(15)));
     /// ```
     pub fn peek<Q: Equivalent<K> + Hash + ?Sized>(&self, key: &Q) -> Option<Entry<K, V>> {
-        let guard = crate::epoch::pin();
-        let engine = &self.inner;
-        engine.peek_at(&guard, self.inner.hashed(key)).map(|node| engine.entry_of(node))
+        self.inner.peek_entry(self.inner.hashed(key))
     }
 
     /// Returns whether the key has a living entry. Like [`peek`](Self::peek), it leaves no trace.

@@ -3,15 +3,14 @@
 
 use super::Engine;
 use super::event::Packed;
-use super::flights::{Clearance, Flight, FlightGuard, FlightKind, NewFlight, Obstacle, OnLoad};
-use super::maintenance::Core;
+use super::flights::{Clearance, Flight, FlightGuard, FlightKind, Obstacle};
 use super::read::{NodeRef, Slot};
-use super::reentrancy;
+use super::reentrancy::{self, FlightToken};
 use super::step::Step;
 use crate::clock::Timestamp;
 use crate::entry::{Entry, Origin};
 use crate::flight::board::Version;
-use crate::hash::{Hash32, Hashed, LookupKey};
+use crate::hash::{Hashed, LookupKey};
 use crate::node::Generation;
 use crate::pool::RawHandle;
 use crate::primitives::{Arc, seeded};
@@ -27,7 +26,7 @@ impl<K, V> Engine<K, V> {
     pub fn flight_of(&self, key: impl LookupKey<K>) -> (Version, Option<Arc<Flight>>) {
         let shard = self.core.flights.shard(key.hash());
         let (version, flights) = shard.snapshot(key.hash());
-        let same = |flight: &Arc<Flight>| key.is(self.pool.handle(flight.key_node().clone()).key());
+        let same = |flight: &Arc<Flight>| key.is(self.pool.handle(flight.key_node.clone()).key());
         let mut flight = flights.into_iter().find(same);
         let is_own = |flight: &mut Arc<Flight>| {
             reentrancy::cancels(flight.token()) && !seeded("destructors-wait-for-their-keys")
@@ -47,8 +46,8 @@ impl<K, V> Engine<K, V> {
     ) -> Step<Clearance<'static>> {
         let (version, flight) = self.flight_of(key);
         match flight {
-            Some(flight) if flight.kind() == FlightKind::Exclusive => return Err(flight),
-            Some(flight) if overtakes(flight.kind()) => flight.overtake(),
+            Some(flight) if flight.kind == FlightKind::Exclusive => return Err(flight),
+            Some(flight) if overtakes(flight.kind) => flight.overtake(),
             _ => {}
         }
         Ok(Clearance::Seen(version))
@@ -93,65 +92,50 @@ impl<K, V> Engine<K, V> {
     #[cold]
     pub fn overtake_load(&self, key: impl LookupKey<K>) {
         let Some(flight) = self.flight_of(key).1 else { return };
-        let is_load = flight.kind() == FlightKind::Load;
+        let is_load = flight.kind == FlightKind::Load;
         let is_removed = || is_load && self.find_slow(&crate::epoch::pin(), key).is_none();
         if flight.may_share_entry() || is_removed() {
             flight.overtake();
         }
     }
-
-    /// Takes the key exclusively: for a computation, a repeated insert or a conditional removal.
-    /// Waits for others that have the key exclusively, and for loads unless `on_load` is
-    /// [`OnLoad::Overtake`]. `share` gives a count on a node with the key.
-    pub fn acquire_key(
-        &self,
-        key: impl LookupKey<K>,
-        share: &dyn Fn() -> RawHandle,
-        on_load: OnLoad,
-    ) -> Step<FlightGuard> {
-        loop {
-            match self.flight_of(key) {
-                (_, Some(other)) if self.core.dismiss_overtaken(key.hash(), &other, on_load) => {}
-                (_, Some(other)) => return Err(other),
-                (seen, None) => {
-                    let kind = FlightKind::Exclusive;
-                    let flight = NewFlight { kind, call: None, key_node: share() };
-                    if let Some(guard) = self.core.register(flight, seen) {
-                        return Ok(guard);
-                    }
-                }
-            }
-        }
-    }
-}
-
-impl Core {
-    /// Registers a flight; `None` if another one of this hash was registered since `seen`.
-    pub fn register(&self, flight: NewFlight, seen: Version) -> Option<FlightGuard> {
-        FlightGuard::register(&self.flights, flight, self.hot.generation(), seen)
-    }
-
-    /// Removes `other` from the board if it is an overtaken load; returns whether it did. By
-    /// `on_load`, this call overtakes a load or a reload first.
-    pub fn dismiss_overtaken(&self, hash: Hash32, other: &Arc<Flight>, on_load: OnLoad) -> bool {
-        let overtakes = match (other.kind(), on_load) {
-            (FlightKind::Exclusive, _) => return false,
-            (FlightKind::Reload, OnLoad::WaitUnlessReload) | (_, OnLoad::Overtake) => true,
-            (FlightKind::Load | FlightKind::Reload, _) => false,
-        };
-        if overtakes {
-            other.overtake();
-        }
-        let overtaken = other.is_overtaken(self.hot.generation());
-        if overtaken && !seeded("loads-join-the-overtaken") {
-            self.flights.shard(hash).remove(hash, other);
-            return true;
-        }
-        false
-    }
 }
 
 impl<K: Eq, V> Engine<K, V> {
+    /// Registers a flight of the key, unless one is in the way: a computation, or a load that is
+    /// not overtaken. Overtakes a load first if `overtakes` says so. `call` is the token of the
+    /// first load of the same call, if that is another one. `share` gives a count on a node with
+    /// the key.
+    pub fn begin_flight(
+        &self,
+        key: Hashed<&K>,
+        kind: FlightKind,
+        call: Option<FlightToken>,
+        share: &dyn Fn() -> RawHandle,
+        overtakes: &dyn Fn(&Flight) -> bool,
+    ) -> Step<FlightGuard> {
+        let core = &self.core;
+        loop {
+            let (seen, other) = self.flight_of(key);
+            let generation = core.hot.generation();
+            let Some(other) = other else {
+                let flight = Flight::new(kind, call, share(), generation);
+                match FlightGuard::register(&core.flights, flight, seen) {
+                    Some(guard) => return Ok(guard),
+                    None => continue,
+                }
+            };
+            let is_load = other.kind != FlightKind::Exclusive;
+            if is_load && overtakes(&other) {
+                other.overtake();
+            }
+            let is_overtaken = is_load && other.is_overtaken(generation);
+            if !is_overtaken || seeded("loads-join-the-overtaken") {
+                return Err(other);
+            }
+            core.flights.shard(key.hash).remove(key.hash, &other);
+        }
+    }
+
     /// The key's living entry, and the generation that was current at that moment. The caller's
     /// flight must be registered: every write that locked the bucket before this call has ended,
     /// and every later one sees the flight.

@@ -88,7 +88,14 @@ impl Failures {
 
     /// Forgets the node's failures: a reload has succeeded.
     pub fn forget(&self, id: NodeId) {
-        drop_errors(self.take(id));
+        if self.len.load(Relaxed) == 0 {
+            return;
+        }
+        let mut table = self.table.lock();
+        let failed = table.records.remove(&id);
+        self.len.store(table.records.len(), Relaxed);
+        drop(table);
+        drop_errors(failed);
     }
 
     /// Forgets the failures of the node that had this id before.
@@ -97,54 +104,8 @@ impl Failures {
             self.forget(id);
         }
     }
-
-    fn take(&self, id: NodeId) -> Option<Failed> {
-        if self.len.load(Relaxed) == 0 {
-            return None;
-        }
-        let mut table = self.table.lock();
-        let failed = table.records.remove(&id);
-        self.len.store(table.records.len(), Relaxed);
-        failed
-    }
 }
 
 #[cfg(all(test, not(cortado_loom)))]
-mod tests {
-    use super::*;
-    use std::cell::Cell;
-
-    const NOW: Timestamp = Timestamp::from_raw(7);
-
-    #[test]
-    fn records_of_nodes_that_are_gone_do_not_pile_up() {
-        let failures = Failures::default();
-        let looks = Cell::new(0);
-        for n in 1..100_000 {
-            failures.note(NodeId::from_raw(n), None, NOW, &|id| {
-                looks.set(looks.get() + 1);
-                id.raw() + 100 > n
-            });
-            let records = failures.table.lock().records.len();
-            assert!(records <= 201, "{records} records of 100 nodes");
-            assert!(looks.get() <= 64 + 3 * n, "{looks:?} looks at {n} records");
-        }
-    }
-
-    #[test]
-    fn a_record_is_of_one_life_of_a_node() {
-        let failures = Failures::default();
-        let id = NodeId::from_raw(1);
-        let times = || failures.of(id).map(|failed| failed.times);
-        for n in 1..4 {
-            failures.note(id, None, NOW, &|_| true);
-            assert_eq!(times(), Some(n));
-        }
-        failures.begin_life(id);
-        assert_eq!(times(), None);
-        failures.note(id, None, NOW, &|_| true);
-        assert_eq!(times(), Some(1));
-        failures.forget(id);
-        assert_eq!(times(), None);
-    }
-}
+#[path = "../whitebox/failures.rs"]
+mod tests;

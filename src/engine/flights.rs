@@ -26,10 +26,10 @@
 //! under that lock. So the load either commits before the write, which then finds the loaded entry,
 //! or does not commit. An `invalidate_all` marks all loads by its generation.
 
-pub use super::outcome::{FlightKind, LoadOutcome, LoadedNode, Obstacle, OnLoad};
+pub use super::outcome::{FlightKind, LoadOutcome, LoadedNode, Obstacle};
 use super::reentrancy::{self, FlightToken, Frame, ReentrancyMark};
-use crate::flight::board::{Board, Shard, ShardGuard, Version};
-use crate::flight::cell::{FlightCell, HasCell, Leader, Outcome};
+use crate::flight::board::{Board, ShardGuard, Version};
+use crate::flight::cell::{FlightCell, HasCell, Leader};
 use crate::hash::Hash32;
 use crate::links::NodeId;
 use crate::node::Generation;
@@ -44,8 +44,8 @@ use std::time::Instant;
 /// One load or computation in progress.
 pub struct Flight {
     /// A node with the flight's key. Other operations compare their keys with it.
-    key_node: RawHandle,
-    kind: FlightKind,
+    pub key_node: RawHandle,
+    pub kind: FlightKind,
     /// For a load of a call that has begun others before: the token of the first of them.
     call: Option<FlightToken>,
     /// The generation when the flight was registered.
@@ -72,12 +72,22 @@ impl HasCell for Flight {
 }
 
 impl Flight {
-    pub fn key_node(&self) -> &RawHandle {
-        &self.key_node
+    /// A flight to be registered. `call` is the token of the first load of the same call, if that
+    /// is another one.
+    pub fn new(
+        kind: FlightKind,
+        call: Option<FlightToken>,
+        key_node: RawHandle,
+        generation: Generation,
+    ) -> Self {
+        let postponed_victim = AtomicU32::new(NodeId::NONE.raw());
+        let (overtaken, may_share) = (AtomicBool::new(false), AtomicBool::new(false));
+        let cell = FlightCell::new();
+        Self { key_node, kind, call, generation, overtaken, may_share, postponed_victim, cell }
     }
 
-    pub fn kind(&self) -> FlightKind {
-        self.kind
+    pub fn hash(&self) -> Hash32 {
+        self.key_node.meta().hash()
     }
 
     /// What marks the owner's code on a thread's stack. All loads of a call share it.
@@ -108,10 +118,7 @@ impl Flight {
     /// The outcome of a completed load. `None` for a computation, and if the flight was abandoned
     /// or still runs.
     pub fn outcome(&self) -> Option<LoadOutcome> {
-        match self.cell.outcome() {
-            Some(Outcome::Done(outcome)) => outcome,
-            Some(Outcome::Abandoned) | None => None,
-        }
+        self.cell.result().flatten()
     }
 
     /// Keeps the result of a load out of the cache. Relaxed: an insert or removal takes the
@@ -189,26 +196,6 @@ impl Flights {
         Self { board: Board::new(), released: SegQueue::new() }
     }
 
-    pub fn shard(&self, hash: Hash32) -> &Shard<Flight> {
-        self.board.shard(hash)
-    }
-
-    /// Whether no flight can have this hash. Rule 3 of the [board](crate::flight::board) says which
-    /// callers may rely on the answer.
-    #[inline]
-    pub fn is_idle(&self, hash: Hash32) -> bool {
-        self.board.is_idle(hash)
-    }
-
-    /// How many keys have a load or a computation.
-    pub fn len(&self) -> usize {
-        self.board.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.board.is_empty()
-    }
-
     /// Keeps flights from being registered in the shard, on behalf of the maintenance, which waits
     /// for no flight. Fails if a computation with this hash is registered, and then notes `victim`
     /// in its flight, so that the end of the computation releases the node.
@@ -271,8 +258,8 @@ impl Flights {
     }
 
     /// Removes a flight from the board.
-    fn remove(&self, hash: Hash32, flight: &Arc<Flight>) {
-        self.shard(hash).remove(hash, flight);
+    fn remove(&self, flight: &Arc<Flight>) {
+        self.shard(flight.hash()).remove(flight.hash(), flight);
         let victim = flight.postponed_victim();
         if victim != NodeId::NONE {
             self.released.push(victim);
@@ -298,6 +285,15 @@ impl Flights {
                 .lock_if(hash, version)
                 .map(|shard| CommitPermit::Locked { _shard: shard }),
         }
+    }
+}
+
+impl Deref for Flights {
+    type Target = Board<Flight>;
+
+    #[inline]
+    fn deref(&self) -> &Board<Flight> {
+        &self.board
     }
 }
 
@@ -333,53 +329,23 @@ impl CommitPermit<'_> {
     }
 }
 
-/// A flight to be registered.
-pub struct NewFlight {
-    pub kind: FlightKind,
-    /// The token of the first load of the same call, if that is another one.
-    pub call: Option<FlightToken>,
-    /// A node with the key.
-    pub key_node: RawHandle,
-}
-
 /// The owner's guard of a registered flight. Its drop removes the flight from the board and
 /// abandons the flight.
 pub struct FlightGuard {
     flights: Arc<Flights>,
-    hash: Hash32,
     leader: Leader<Flight>,
 }
 
 impl FlightGuard {
     /// Registers a flight; `None` if another one of this hash was registered since `seen`.
-    pub fn register(
-        flights: &Arc<Flights>,
-        flight: NewFlight,
-        generation: Generation,
-        seen: Version,
-    ) -> Option<Self> {
-        let NewFlight { kind, call, key_node } = flight;
-        let hash = key_node.meta().hash();
-        let leader = Leader::of(Flight {
-            key_node,
-            kind,
-            call,
-            generation,
-            overtaken: AtomicBool::new(false),
-            may_share: AtomicBool::new(false),
-            postponed_victim: AtomicU32::new(NodeId::NONE.raw()),
-            cell: FlightCell::new(),
-        });
+    pub fn register(flights: &Arc<Flights>, flight: Flight, seen: Version) -> Option<Self> {
+        let (hash, leader) = (flight.hash(), Leader::of(flight));
         flights.shard(hash).try_insert(hash, Arc::clone(leader.flight()), seen).ok()?;
-        Some(Self { flights: Arc::clone(flights), hash, leader })
+        Some(Self { flights: Arc::clone(flights), leader })
     }
 
     fn flight(&self) -> &Arc<Flight> {
         self.leader.flight()
-    }
-
-    pub fn hash(&self) -> Hash32 {
-        self.hash
     }
 
     pub fn is_of(&self, flight: &Arc<Flight>) -> bool {
@@ -419,14 +385,15 @@ impl Deref for FlightGuard {
 
 impl Drop for FlightGuard {
     fn drop(&mut self) {
-        if self.leader.is_running() && !seeded("unwinding-keeps-the-flight") {
-            self.flights.remove(self.hash, self.flight());
+        if !self.leader.is_running() {
+            return;
         }
-        if self.leader.is_running() {
-            // A waker may run its task at once.
-            let _turn = ReentrancyMark::push(Frame::Turn);
-            self.leader.abandon();
+        if !seeded("unwinding-keeps-the-flight") {
+            self.flights.remove(self.flight());
         }
+        // A waker may run its task at once.
+        let _turn = ReentrancyMark::push(Frame::Turn);
+        self.leader.abandon();
     }
 }
 
@@ -445,8 +412,8 @@ impl EnteredFlight {
 
     /// Ends a load. `outcome` is called if there are waiters to share it with.
     pub fn land_with(mut self, outcome: impl FnOnce() -> Option<LoadOutcome>) {
-        let FlightGuard { flights, hash, leader } = &mut self.guard;
-        flights.remove(*hash, leader.flight());
+        let FlightGuard { flights, leader } = &mut self.guard;
+        flights.remove(leader.flight());
         // As in `FlightGuard::drop`.
         let _turn = leader.has_waiters().then(|| ReentrancyMark::push(Frame::Turn));
         leader.complete(outcome);

@@ -77,12 +77,15 @@ mod write;
 pub use self::{
     delivery::Notice,
     event::Event,
-    maintenance::{Budget, Core, Maintenance},
+    maintenance::{Budget, Maintenance},
     reentrancy::frames,
 };
+pub use delivery::removed;
 pub use loads::{NoLoadCondition, PendingLoad};
-pub use share::{Pending, Receiver};
+pub use maintenance::Core;
+pub use reloads::TypedReloads;
+pub use share::Pending;
 pub use tasks::{as_task, made_before, until};
 #[cfg(not(cortado_loom))]
 pub use typed::schedule;
-pub use typed::{Asking, Engine, Hooks, Refreshing, WithHasher};
+pub use typed::{Asking, Engine, Hooks, WithHasher};

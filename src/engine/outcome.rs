@@ -48,14 +48,3 @@ pub struct LoadedNode {
     /// registered.
     pub is_made: bool,
 }
-
-/// How an operation that takes a key treats a load of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnLoad {
-    /// It waits for the load.
-    Wait,
-    /// It waits for the load, but overtakes a reload, since the key has an entry to go on with.
-    WaitUnlessReload,
-    /// It overtakes the load, since it is about to write the key.
-    Overtake,
-}

@@ -21,6 +21,7 @@
 use super::failures::Failures;
 use super::key_waits::KeyWaits;
 use super::maintenance::Core;
+use super::reentrancy::{self, Frame, ReentrancyMark};
 use crate::clock::{Nanos, Timestamp, nanos};
 use crate::config::RefreshSettings;
 use crate::entry::Entry;
@@ -42,11 +43,15 @@ use std::time::{Duration, Instant};
 /// Says how long after a write an entry is stale.
 pub type RefreshPolicy<K, V> = Box<dyn Fn(&K, &V, Instant) -> Option<Duration> + Send + Sync>;
 
-/// Hands a reload to the executor. It must not keep the cache. If the executor has run the reload
-/// by then, returns what it has made: the entry of the value that it brought or found not modified.
-pub type Start<K, V> = Box<dyn Fn(Reloading) -> Option<Option<Entry<K, V>>> + Send + Sync>;
+/// What a reload has made, if it has ended: the entry of the value that it brought or found not
+/// modified, if it did.
+pub type Made<K, V> = plain::Arc<Mutex<Option<Option<Entry<K, V>>>>>;
+
+/// Hands a reload to the executor. It must not keep the cache.
+pub type Start<K, V> = Box<dyn Fn(&Core, Reloading, Made<K, V>) + Send + Sync>;
 
 /// See the [module](self).
+#[derive(Default)]
 pub struct Reloads {
     pub settings: RefreshSettings,
     places: plain::Arc<Places>,
@@ -90,6 +95,10 @@ pub trait AnyReloads<K, V>: Send + Sync {
     /// reload on, or to help to deliver.
     fn trigger_if_stale(&self, core: &plain::Arc<Core>, id: NodeId, coarse: Timestamp) -> bool;
 
+    /// Hands the reloads that were noted to the executor, where they may begin. See
+    /// [`Engine::hand_reloads_on`](super::Engine).
+    fn hand_on(&self, core: &Core) -> Option<Vec<Entry<K, V>>>;
+
     /// Wakes those who wait for a value of a key with this hash.
     fn wake(&self, hash: Hash32);
 
@@ -132,6 +141,24 @@ impl<K, V> AnyReloads<K, V> for TypedReloads<K, V> {
             || core.notices.has_noted_reloads()
     }
 
+    /// A loader may have others noted. So a chain of loaders that read each other's keys does not
+    /// grow the stack, and ends after as many reloads as may be under way.
+    fn hand_on(&self, core: &Core) -> Option<Vec<Entry<K, V>>> {
+        let may_reload = reentrancy::may_reload() || seeded("reloads-run-where-they-are-found");
+        let frame = Frame::HandingOn(core.id());
+        let mark = may_reload.then(|| ReentrancyMark::push_once(frame)).flatten();
+        let most = if mark.is_some() { self.settings.limit } else { 0 };
+        let mut made = None;
+        for _ in 0..most {
+            let Some(reloading) = self.next_noted(core) else { break };
+            if let Some(ended) = self.start(core, reloading) {
+                made.get_or_insert_with(Vec::new).extend(ended);
+            }
+        }
+        core.leave_noted_reloads();
+        made
+    }
+
     fn wake(&self, hash: Hash32) {
         self.waits.wake(hash);
     }
@@ -155,8 +182,8 @@ impl<K, V> TypedReloads<K, V> {
         policy: Option<RefreshPolicy<K, V>>,
         loader: Option<Reload<K, V>>,
     ) -> Self {
-        let (reloads, starter) = (Reloads::new(settings), plain::OnceLock::new());
-        Self { reloads, policy, loader, starter }
+        let reloads = Reloads { settings, ..Reloads::default() };
+        Self { reloads, policy, loader, starter: plain::OnceLock::new() }
     }
 
     /// Sets what starts reloads.
@@ -165,12 +192,14 @@ impl<K, V> TypedReloads<K, V> {
     }
 
     /// Starts a reload. The caller holds no guard and no lock. From now on, the drop of a reload
-    /// that has not ended means that the next one comes after the retry delay.
-    pub fn start(&self, mut reloading: Reloading) -> Option<Option<Entry<K, V>>> {
+    /// that has not ended means that the next one comes after the retry delay. Returns what the
+    /// reload has made, if the executor has run it by then.
+    fn start(&self, core: &Core, mut reloading: Reloading) -> Option<Option<Entry<K, V>>> {
         reloading.next = Next::Later;
-        let start = self.starter.get()?;
+        let (start, made) = (self.starter.get()?, Made::default());
         // The executor may be the user's, and panic: then it has dropped the job.
-        catch_user_panic(|| start(reloading)).flatten()
+        catch_user_panic(|| start(core, reloading, Made::clone(&made)))?;
+        made.lock().take()
     }
 }
 
@@ -222,6 +251,25 @@ pub struct Reloading {
     pub read_at: Option<Timestamp>,
 }
 
+/// How a reload has ended.
+pub enum Ended {
+    /// It did not begin: the key has a load or a computation in flight. A later read comes back to
+    /// it, after the retry delay.
+    Hindered,
+    /// The entry has a new value or a new life, or was removed. This is also the end if the loader
+    /// made a value but another write took the old node out first.
+    Done,
+    /// The loader did not run: before it began, the entry was replaced, was removed or expired. (If
+    /// the node has expired and is still in the index, its trigger is set although no read will
+    /// take it: callers may wait for that.)
+    Nothing,
+    /// Another operation overtook the reload and left the old node in the index; or the loader
+    /// said "not modified" or "gone" of an entry that had ended by then.
+    Overtaken,
+    /// The loader failed, or panicked. The reason is `None` if it panicked.
+    Failed(Option<NoValue>),
+}
+
 /// When a read may next trigger a reload of the node.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
@@ -235,16 +283,6 @@ enum Next {
 }
 
 impl Reloads {
-    fn new(settings: RefreshSettings) -> Self {
-        Self {
-            settings,
-            places: plain::Arc::default(),
-            noted: Mutex::new(VecDeque::new()),
-            failures: Failures::default(),
-            waits: plain::Arc::default(),
-        }
-    }
-
     pub fn after_write(&self) -> Nanos {
         self.settings.after_write.map_or(Nanos::FOREVER, nanos)
     }
@@ -265,17 +303,6 @@ impl Reloads {
         })
     }
 
-    /// Whether too many notices wait for a reload to begin. If so, counts a skipped reload. What
-    /// waits for a listener that awaits does not count: if only threads use the cache, nobody tells
-    /// that one, and no reload would ever come.
-    pub fn is_held_back(&self, core: &Core) -> bool {
-        let is_over = core.notices.exceeded_limit().is_some();
-        if is_over {
-            self.places.skipped.fetch_add(1, Relaxed);
-        }
-        is_over
-    }
-
     /// Takes a place, and then the node's trigger, and notes the reload for whoever [takes it
     /// out](Self::next_noted) next. Until then its drop leaves the node as it was before. Returns
     /// whether it has. A call takes the trigger at any time; a read that comes at `read_at` only if
@@ -284,8 +311,11 @@ impl Reloads {
     pub fn take(&self, core: &plain::Arc<Core>, id: NodeId, read_at: Option<Timestamp>) -> bool {
         let Some(refresh) = core.pool.refresh(id) else { return false };
         // Back-pressure comes before a reload. It cannot come at the end of one, which may be on
-        // the very thread that receives the notices.
-        if self.is_held_back(core) {
+        // the very thread that receives the notices. What waits for a listener that awaits does not
+        // count: if only threads use the cache, nobody tells that one, and no reload would ever
+        // come.
+        if core.notices.exceeded_limit().is_some() {
+            self.places.skipped.fetch_add(1, Relaxed);
             return false;
         }
         let Some(place) = self.place() else { return false };
@@ -311,7 +341,7 @@ impl Reloads {
     }
 
     /// Takes out a reload that was noted.
-    pub fn next_noted(&self, core: &Core) -> Option<Reloading> {
+    fn next_noted(&self, core: &Core) -> Option<Reloading> {
         let mut noted = self.noted.lock();
         let next = noted.pop_front();
         if noted.is_empty() {
@@ -321,25 +351,27 @@ impl Reloads {
     }
 
     /// Ends a reload: counts the outcome, and decides when a read may trigger the next one.
-    pub fn settle(&self, core: &Core, reloading: Reloading, ended: Ended) {
+    pub fn settle(&self, core: &Core, mut reloading: Reloading, ended: Ended) {
         let id = reloading.node().id();
+        let Places { completed, failed, .. } = &*self.places;
         let (next, count) = match ended {
-            _ if seeded("reloads-end-in-taken-triggers") => (Next::Settled, &self.places.completed),
-            Ended::Done => (Next::Settled, &self.places.completed),
-            Ended::Nothing => (Next::AsBefore, &self.places.completed),
-            Ended::Overtaken => return reloading.end_with(Next::Now),
-            Ended::Hindered => return reloading.end_with(Next::Later),
+            _ if seeded("reloads-end-in-taken-triggers") => (Next::Settled, Some(completed)),
+            Ended::Done => (Next::Settled, Some(completed)),
+            Ended::Nothing => (Next::AsBefore, Some(completed)),
+            Ended::Overtaken => (Next::Now, None),
+            Ended::Hindered => (Next::Later, None),
             Ended::Failed(reason) => {
                 let is_there = |id| core.pool.meta(id).deadline() != GONE;
                 self.failures.note(id, reason, core.ticker.now(), &is_there);
-                (Next::Later, &self.places.failed)
+                (Next::Later, Some(failed))
             }
         };
+        reloading.next = next;
+        let Some(count) = count else { return };
         if next != Next::Later {
             self.failures.forget(id);
         }
         count.fetch_add(1, Relaxed);
-        reloading.end_with(next);
     }
 }
 
@@ -353,31 +385,6 @@ impl Reloading {
         self.node.as_ref().expect("only the drop takes it")
     }
 
-    fn end_with(mut self, next: Next) {
-        self.next = next;
-    }
-}
-
-/// How a reload has ended.
-pub enum Ended {
-    /// It did not begin: the key has a load or a computation in flight. A later read comes back to
-    /// it, after the retry delay.
-    Hindered,
-    /// The entry has a new value or a new life, or was removed. This is also the end if the loader
-    /// made a value but another write took the old node out first.
-    Done,
-    /// The loader did not run: before it began, the entry was replaced, was removed or expired. (If
-    /// the node has expired and is still in the index, its trigger is set although no read will
-    /// take it: callers may wait for that.)
-    Nothing,
-    /// Another operation overtook the reload and left the old node in the index; or the loader
-    /// said "not modified" or "gone" of an entry that had ended by then.
-    Overtaken,
-    /// The loader failed, or panicked. The reason is `None` if it panicked.
-    Failed(Option<NoValue>),
-}
-
-impl Reloading {
     /// Sets the node's trigger, unless that is done, or the cache is gone.
     fn restore(&self) {
         if self.next == Next::Settled || seeded("dropped-reloads-keep-the-trigger") {

@@ -8,8 +8,7 @@ use super::reloads::{AnyReloads, RefreshPolicy, TypedReloads};
 use super::step::Step;
 use crate::async_listener::{AsyncListener, Share};
 use crate::clock::{Clock, Nanos, Ticker, Timestamp, nanos};
-use crate::config::{Config, EvictionPolicy, Policy, RefreshSettings};
-use crate::entry::Entry;
+use crate::config::{Config, EvictionPolicy, Policy};
 use crate::executor::Running;
 use crate::expiration::Lifetime;
 use crate::expiry::Expiry;
@@ -17,7 +16,6 @@ use crate::expiry::default_hook::{Sealed, SetsOn};
 use crate::hash::{Hashed, hash32};
 use crate::key_source::KeySource;
 use crate::links::NodeId;
-use crate::loader::Reload;
 use crate::pool::{Column, Columns, Pool, RawPool};
 use crate::primitives::atomic::AtomicBool;
 use crate::primitives::{self, seeded};
@@ -26,12 +24,11 @@ use crate::scheduler::TaskRegistration;
 #[cfg(not(cortado_loom))]
 use crate::scheduler::{Scheduled, Scheduler};
 use crate::stats::Stats;
-use std::any::Any;
 use std::future::Future;
 use std::hash::{BuildHasher, Hash};
 use std::ops::Deref;
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 /// Says how long an entry lives.
 pub type ExpiryPolicy<K, V> = Box<dyn Expiry<K, V> + Send + Sync>;
@@ -103,20 +100,6 @@ pub enum Renewed {
 /// is to follow.
 pub type Renew<K, V> = fn(&Engine<K, V>, NodeId, Timestamp, Timestamp, &mut bool) -> Renewed;
 
-type HandOn<K, V> = fn(&Engine<K, V>) -> Option<Vec<Entry<K, V>>>;
-
-/// What a cache with a stored loader has.
-pub struct Refreshing<K, V> {
-    pub reloads: MakeReloads<K, V>,
-    pub hand_on: HandOn<K, V>,
-}
-
-type MakeReloads<K, V> = fn(
-    RefreshSettings,
-    Option<RefreshPolicy<K, V>>,
-    Option<Reload<K, V>>,
-) -> Box<dyn AnyReloads<K, V>>;
-
 /// What the user plugs in.
 pub struct Hooks<K, V> {
     pub expiry: Option<ExpiryPolicy<K, V>>,
@@ -124,11 +107,11 @@ pub struct Hooks<K, V> {
     pub listeners: Vec<Listener<K, V>>,
     pub async_listeners: Vec<Arc<dyn Tell>>,
     pub refresh: Option<RefreshPolicy<K, V>>,
-    pub loader: Option<Reload<K, V>>,
+    /// In a cache with a stored loader. They have the policy, then.
+    pub reloads: Option<Box<dyn AnyReloads<K, V>>>,
     pub listen: Option<Listen<K, V>>,
     pub asking: Option<Asking<K, V>>,
     pub renew: Option<Renew<K, V>>,
-    pub refreshing: Option<Refreshing<K, V>>,
     /// Registers the cache with the scheduler. (By a pointer, so that only a program that asks for
     /// a scheduler has its code.)
     pub schedule: Option<Schedule>,
@@ -189,13 +172,8 @@ pub struct Engine<K, V> {
     pub asks_about_values: bool,
     /// In a cache with refresh.
     pub reloads: Option<Box<dyn AnyReloads<K, V>>>,
-    /// Hands on the reloads that were noted.
-    pub hand_on: Option<HandOn<K, V>>,
     pub asking: Option<Asking<K, V>>,
     pub renew: Option<Renew<K, V>>,
-    /// The cache itself, for reloads on an executor. Without its type, since the handles' auto
-    /// traits would else depend on it.
-    pub myself: OnceLock<Weak<dyn Any + Send + Sync>>,
     name: Option<String>,
     eviction: EvictionPolicy,
 }
@@ -223,10 +201,6 @@ where
         if let Some(schedule) = schedule {
             schedule(&cache.core, &config.clock)?;
         }
-        if cache.reloads.is_some() {
-            let myself = Arc::downgrade(&cache) as Weak<dyn Any + Send + Sync>;
-            let _ = cache.myself.set(myself);
-        }
         let client = Arc::downgrade(&cache) as Weak<dyn Client>;
         let _ = cache.core.notices.client.set(client);
         Ok(cache)
@@ -250,7 +224,7 @@ impl<K, V> Engine<K, V> {
         K: Send + Sync + 'static,
         V: Send + Sync + 'static,
     {
-        let Hooks { expiry, weigher, async_listeners, asking, renew, .. } = hooks;
+        let Hooks { expiry, weigher, async_listeners, asking, renew, reloads, .. } = hooks;
         let pool = Pool::new(columns(config));
         let sets_on = expiry.as_ref().and_then(|policy| policy.sets_on(Sealed));
         let leaves_reads_alone = matches!(sets_on, Some(SetsOn::Create | SetsOn::Write));
@@ -260,27 +234,20 @@ impl<K, V> Engine<K, V> {
         let asks_on_reads = expiry.is_some() && !leaves_reads_alone;
         let (core, mode) =
             parts(config, asks_on_reads, pool.raw(), listener.as_ref().map(Arc::downgrade));
-        let refreshing = hooks.refreshing.zip(config.reloads());
-        let hand_on = refreshing.as_ref().map(|(it, _)| it.hand_on);
-        let make = |(it, settings): (Refreshing<K, V>, _)| {
-            (it.reloads)(settings, hooks.refresh, hooks.loader)
-        };
         Self {
             core,
             pool,
             mode,
             updates_create: AtomicBool::new(answers_alone),
             answers_alone,
-            asks_about_values: weigher.is_some() || config.reloads().is_some(),
+            asks_about_values: weigher.is_some() || reloads.is_some(),
             expiry,
             weigher,
             async_listeners,
             listener,
-            hand_on,
             asking,
             renew,
-            reloads: refreshing.map(make),
-            myself: OnceLock::new(),
+            reloads,
             name: config.name.clone(),
             eviction: config.eviction.clone(),
         }
@@ -301,7 +268,7 @@ fn parts(
         idle,
         idles_coarsely: idle.is_some_and(|idle| ticker.may_begin_coarsely(idle)),
         counts: config.record_stats,
-        refreshes: config.reloads().is_some(),
+        refreshes: config.refresh.has_loader,
     };
     let mode = ReadMode::new(facts, asks);
     let (pool, reads_prolong) = (pool.clone(), mode.renews());
@@ -314,7 +281,7 @@ fn columns(config: &Config) -> Columns {
     if config.time_to_idle.is_some() {
         columns = columns.with(Column::HardDeadline);
     }
-    if config.reloads().is_some() || seeded("nodes-have-all-columns") {
+    if config.refresh.has_loader || seeded("nodes-have-all-columns") {
         columns = columns.with(Column::Refresh);
     }
     columns

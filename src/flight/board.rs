@@ -75,28 +75,24 @@ pub struct Changed;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version(u64);
 
-#[derive(Debug)]
 struct Entry<F> {
     hash: Hash32,
     serial: u64,
     flight: Arc<F>,
 }
 
-#[derive(Debug)]
 pub struct Table<F> {
     next_serial: u64,
     entries: HashTable<Entry<F>>,
 }
 
 /// One part of a board, with all flights of certain hashes.
-#[derive(Debug)]
 pub struct Shard<F> {
     flights: AtomicUsize,
     table: Mutex<Table<F>>,
 }
 
 /// See the [module](self).
-#[derive(Debug)]
 pub struct Board<F> {
     shards: OnceLock<Shards<F>>,
 }
@@ -275,26 +271,5 @@ pub fn spread(hash: Hash32) -> u64 {
 }
 
 #[cfg(all(test, not(cortado_loom)))]
-mod tests {
-    use super::*;
-
-    /// The memory of many flights at once is not kept for ever.
-    #[test]
-    fn a_shard_that_has_no_flights_any_more_keeps_little_room() {
-        let board = Board::new();
-        let shard = board.shard(Hash32::from_raw(0));
-        let buckets = || shard.table.lock().entries.num_buckets();
-        for (count, kept) in [(KEPT / 2, KEPT), (1000, 1), (2, KEPT)] {
-            let flights: Vec<_> = (0..count as u32).map(Hash32::from_raw).map(Arc::new).collect();
-            for flight in &flights {
-                let (seen, _) = shard.snapshot(**flight);
-                shard.try_insert(**flight, Arc::clone(flight), seen).expect("nothing is new");
-            }
-            let (first, others) = flights.split_first().expect("there are some");
-            assert!(others.iter().all(|flight| shard.remove(**flight, flight)));
-            assert!(buckets() >= count, "one is left");
-            assert!(shard.remove(**first, first));
-            assert!(buckets() <= kept, "{} buckets after {count} flights", buckets());
-        }
-    }
-}
+#[path = "../whitebox/board.rs"]
+mod tests;

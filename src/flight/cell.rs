@@ -7,8 +7,8 @@
 //! can wait for the same flight.
 //!
 //! ```text
-//!     Running ──── complete(T) ───► Done(T)
-//!        └──── leader dropped ────► Abandoned
+//!     Running ──── complete(T) ───► Landed(Some(T))
+//!        └──── leader dropped ────► Landed(None): abandoned
 //! ```
 //!
 //! # Rules
@@ -21,9 +21,9 @@
 //! 3. No user code runs under the lock: the result is cloned outside, and wakers are cloned, called
 //!    and dropped outside. If a waker panics, the others are still called.
 //! 4. A `Follow` that is dropped removes its waker.
-//! 5. A waiter that sees [`Outcome::Abandoned`] starts again from the beginning, and may become the
-//!    leader of another flight. The client removes a flight from its table *before* the flight is
-//!    abandoned or completed. Otherwise the waiters would find it there again.
+//! 5. A waiter of an abandoned flight starts again from the beginning, and may become the leader of
+//!    another flight. The client removes a flight from its table *before* the flight is abandoned
+//!    or completed. Otherwise the waiters would find it there again.
 //!
 //! The mutex is the only synchronisation: a waiter that sees the landing sees all that the leader
 //! did before it. A thread that waits for a flight that it leads itself waits forever.
@@ -35,22 +35,11 @@ use std::time::Instant;
 use crate::primitives::{Arc, Condvar, Mutex, catch_user_panic, seeded};
 use crate::wakers::{WakerSlot, Wakers};
 
-/// How a flight ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub enum Outcome<T> {
-    /// The leader's result.
-    Done(T),
-    /// The leader was dropped without a result.
-    Abandoned,
-}
-
-#[derive(Debug)]
 enum State<T> {
     Running(Wakers),
-    /// Behind an `Arc`, so that it can be cloned after the lock is released.
-    Done(Arc<T>),
-    Abandoned,
+    /// The leader's result; `None` if the leader was dropped without one. Behind an `Arc`, so that
+    /// it can be cloned after the lock is released.
+    Landed(Option<Arc<T>>),
 }
 
 /// A flight: it has a cell in which others wait for its result.
@@ -61,7 +50,6 @@ pub trait HasCell {
 }
 
 /// See the [module](self).
-#[derive(Debug)]
 pub struct FlightCell<T> {
     state: Mutex<State<T>>,
     landed: Condvar,
@@ -92,9 +80,10 @@ impl<T> FlightCell<T> {
         true
     }
 
-    fn land(&self, end: State<T>) {
+    fn land(&self, result: Option<T>) {
+        let end = State::Landed(result.map(Arc::new));
         let mut state = self.state.lock();
-        let silent = matches!(end, State::Abandoned) && seeded("flight-abandons-in-silence");
+        let silent = matches!(end, State::Landed(None)) && seeded("flight-abandons-in-silence");
         let before = std::mem::replace(&mut *state, end);
         drop(state);
         if silent {
@@ -118,23 +107,17 @@ impl<T> HasCell for FlightCell<T> {
 }
 
 impl<T: Clone> FlightCell<T> {
-    /// How the flight ended; `None` while it is running.
-    pub fn outcome(&self) -> Option<Outcome<T>> {
-        let state = self.state.lock();
-        match &*state {
+    /// The result of a completed flight; `None` if it was abandoned or still runs.
+    pub fn result(&self) -> Option<T> {
+        let result = match &*self.state.lock() {
+            State::Landed(result) => result.clone(),
             State::Running(_) => None,
-            State::Done(result) => {
-                let result = Arc::clone(result);
-                drop(state);
-                Some(Outcome::Done(T::clone(&result)))
-            }
-            State::Abandoned => Some(Outcome::Abandoned),
-        }
+        };
+        result.map(|result| T::clone(&result))
     }
 }
 
 /// The duty to land a flight. Dropping it abandons the flight.
-#[derive(Debug)]
 #[must_use = "dropping the leader abandons the flight"]
 pub struct Leader<F: HasCell> {
     flight: Arc<F>,
@@ -159,7 +142,7 @@ impl<F: HasCell> Leader<F> {
     /// Lands the flight without a result, if it has not landed.
     pub fn abandon(&mut self) {
         if !std::mem::replace(&mut self.has_landed, true) {
-            self.flight.cell().land(State::Abandoned);
+            self.flight.cell().land(None);
         }
     }
 
@@ -169,8 +152,8 @@ impl<F: HasCell> Leader<F> {
         // If `result` panics, the drop of this leader abandons the flight.
         let result = self.has_waiters().then(result);
         self.has_landed = true;
-        if let Some(result) = result {
-            self.flight.cell().land(State::Done(Arc::new(result)));
+        if result.is_some() {
+            self.flight.cell().land(result);
         }
     }
 
@@ -189,8 +172,7 @@ impl<F: HasCell> Drop for Leader<F> {
     }
 }
 
-/// A future that waits for a flight.
-#[derive(Debug)]
+/// A future that waits for a flight. It returns the result; `None` if the flight was abandoned.
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Follow<F: HasCell> {
     flight: Arc<F>,
@@ -209,7 +191,7 @@ impl<F: HasCell> Follow<F> {
 }
 
 impl<F: HasCell<Result: Clone>> Future for Follow<F> {
-    type Output = Outcome<F::Result>;
+    type Output = Option<F::Result>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
@@ -225,7 +207,7 @@ impl<F: HasCell<Result: Clone>> Future for Follow<F> {
         // Before the result is the return value, which a panic of the waker's destructor would
         // leak.
         drop(waker);
-        cell.outcome().map_or(Poll::Pending, Poll::Ready)
+        Poll::Ready(cell.result())
     }
 }
 
@@ -237,7 +219,7 @@ impl<F: HasCell> Drop for Follow<F> {
         match &mut *state {
             State::Running(wakers) if seeded("followers-go-together") => others = wakers.take_all(),
             State::Running(wakers) => waker = wakers.release(slot),
-            State::Done(_) | State::Abandoned => {}
+            State::Landed(_) => {}
         }
         drop(state);
         drop((waker, others));

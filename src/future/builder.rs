@@ -2,7 +2,6 @@
 
 use super::{Cache, CacheBuilder, LoadingCache};
 use crate::async_listener::{AsyncListener, ListenerFuture};
-use crate::engine::{Asking, Refreshing};
 use crate::error::BuildError;
 use crate::loader::{AnyAsyncLoader, AsyncLoader};
 use crate::removal::RemovalCause;
@@ -137,9 +136,7 @@ where
     {
         self.config.check_polls()?;
         let loader: Arc<dyn AnyAsyncLoader<K, V, L::Error>> = Arc::new(loader);
-        self.hooks.asking = Some(Asking::OF_INSERTS);
-        self.hooks.refreshing = Some(Refreshing::BY_A_LOADER);
-        self.config.refresh.has_loader = true;
+        self.use_loader(None);
         let cache = self.into_cache(hasher)?;
         cache.engine().start_reloads_by(Arc::clone(&loader));
         Ok(LoadingCache { cache: Cache { cache }, loader })

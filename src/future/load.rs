@@ -3,7 +3,7 @@
 use super::Cache;
 use crate::cache::{LoadGuard, loaded};
 use crate::clock::ReadTimes;
-use crate::engine::{NoLoadCondition, made_before};
+use crate::engine::{NoLoadCondition, as_task, made_before};
 use crate::entry::Entry;
 use crate::key_source::{KeySource, OwnedKey};
 use crate::loaded::{Loaded, LoaderResult};
@@ -124,9 +124,9 @@ where
         V: Clone,
     {
         let into_result = |made| Ok::<_, Infallible>(loaded(made));
-        let wanted = self.engine().want_all(keys.into_iter().map(OwnedKey));
-        let loading = self.engine().load_many_async(wanted, loader, into_result);
-        let (answers, wrote_nothing) = loading.await;
+        let wanted = as_task(|| self.engine().want_all(keys.into_iter().map(OwnedKey)));
+        let (answers, wrote_nothing) =
+            self.engine().load_many_async(wanted, loader, into_result).await;
         self.tell_unless(wrote_nothing).await;
         answers.unwrap_or_else(|never| match *never {})
     }
@@ -147,10 +147,10 @@ where
         F: Future<Output = Result<I, E>>,
         V: Clone,
     {
+        let wanted = as_task(|| self.engine().want_all(keys.into_iter().map(OwnedKey)));
         let into_result = |result: Result<I, E>| result.map(loaded);
-        let wanted = self.engine().want_all(keys.into_iter().map(OwnedKey));
-        let loading = self.engine().load_many_async(wanted, loader, into_result);
-        let (answers, wrote_nothing) = loading.await;
+        let (answers, wrote_nothing) =
+            self.engine().load_many_async(wanted, loader, into_result).await;
         self.tell_unless(wrote_nothing).await;
         answers
     }

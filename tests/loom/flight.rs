@@ -14,15 +14,15 @@ use std::task::{Context, Poll, Wake, Waker};
 use crate::support::explore::model;
 use crate::support::flights::start;
 use cortado::internals::flight::board::Board;
-use cortado::internals::flight::cell::{FlightCell, Follow, Outcome};
+use cortado::internals::flight::cell::{FlightCell, Follow};
 use cortado::internals::hash::Hash32;
 use cortado::internals::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use cortado::internals::sync::{Arc, Mutex, thread};
 
-/// Blocks until the flight has landed. How it ended.
-fn wait<T: Clone>(flight: &FlightCell<T>) -> Outcome<T> {
+/// Blocks until the flight has landed. Its result; `None` if it was abandoned.
+fn wait<T: Clone>(flight: &FlightCell<T>) -> Option<T> {
     flight.wait_until(None);
-    flight.outcome().expect("it has landed")
+    flight.result()
 }
 
 const HASH: Hash32 = Hash32::from_raw(0);
@@ -52,8 +52,8 @@ impl Loads {
             let (seen, flights) = shard.snapshot(HASH);
             if let Some(flight) = flights.first() {
                 match wait(flight) {
-                    Outcome::Done(value) => return value,
-                    Outcome::Abandoned => continue,
+                    Some(value) => return value,
+                    None => continue,
                 }
             }
             let (mut leader, flight) = start();
@@ -127,7 +127,7 @@ fn a_task_follows_a_thread() {
             let mut poll = || Pin::new(&mut task).poll(&mut Context::from_waker(&waker));
             let first = poll();
             loader.join().unwrap();
-            let expected = if succeeds { Outcome::Done(7) } else { Outcome::Abandoned };
+            let expected = if succeeds { Some(7) } else { None };
             if first.is_pending() {
                 assert!(flag.0.load(Ordering::SeqCst), "asleep for ever");
             } else {

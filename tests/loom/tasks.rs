@@ -20,14 +20,14 @@ use crate::support::engine_world::{Ledger, Plain, finish, model_at, race};
 use crate::support::explore::model;
 use crate::support::flights::start;
 use cortado::internals::flight::board::Board;
-use cortado::internals::flight::cell::{FlightCell, Follow, Outcome};
+use cortado::internals::flight::cell::{FlightCell, Follow};
 use cortado::internals::hash::Hash32;
 use cortado::internals::sync::{Arc, Condvar, Mutex, thread};
 
-/// Blocks until the flight has landed. How it ended.
-fn wait<T: Clone>(flight: &FlightCell<T>) -> Outcome<T> {
+/// Blocks until the flight has landed. Its result; `None` if it was abandoned.
+fn wait<T: Clone>(flight: &FlightCell<T>) -> Option<T> {
     flight.wait_until(None);
-    flight.outcome().expect("it has landed")
+    flight.result()
 }
 
 const HASH: Hash32 = Hash32::from_raw(0);
@@ -108,7 +108,7 @@ impl Loads {
             match self.turn() {
                 Turn::Done(value) => return value,
                 Turn::Wait(flight) => {
-                    if let Outcome::Done(value) = wait(&flight) {
+                    if let Some(value) = wait(&flight) {
                         return value;
                     }
                 }
@@ -121,7 +121,7 @@ impl Loads {
             match self.turn() {
                 Turn::Done(value) => return value,
                 Turn::Wait(flight) => {
-                    if let Outcome::Done(value) = Follow::new(flight).await {
+                    if let Some(value) = Follow::new(flight).await {
                         return value;
                     }
                 }
@@ -170,7 +170,7 @@ fn a_task_that_is_dropped_takes_no_other_along() {
             let _ = Pin::new(&mut dropped).poll(&mut context);
             drop(dropped);
         });
-        assert_eq!(block_on(Follow::new(flight)), Outcome::Done(7));
+        assert_eq!(block_on(Follow::new(flight)), Some(7));
         lands.join().unwrap();
         drops.join().unwrap();
     });

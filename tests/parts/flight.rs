@@ -9,13 +9,13 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
 use cortado::internals::flight::board::{Board, Changed};
-use cortado::internals::flight::cell::{FlightCell, Follow, HasCell, Leader, Outcome};
+use cortado::internals::flight::cell::{FlightCell, Follow, HasCell, Leader};
 use cortado::internals::hash::Hash32;
 
-/// Blocks until the flight has landed. How it ended.
-fn wait<T: Clone>(flight: &FlightCell<T>) -> Outcome<T> {
+/// Blocks until the flight has landed. Its result; `None` if it was abandoned.
+fn wait<T: Clone>(flight: &FlightCell<T>) -> Option<T> {
     flight.wait_until(None);
-    flight.outcome().expect("it has landed")
+    flight.result()
 }
 
 /// Counts how often it was woken.
@@ -56,14 +56,14 @@ fn threads_and_tasks_share_one_result() {
         let waiting: Vec<_> = (0..3).map(|_| scope.spawn(|| wait(&flight))).collect();
         leader.complete(|| "result".to_owned());
         for thread in waiting {
-            assert_eq!(thread.join().unwrap(), Outcome::Done("result".to_owned()));
+            assert_eq!(thread.join().unwrap(), Some("result".to_owned()));
         }
     });
     assert_eq!(count.0.load(SeqCst), 1);
-    assert_eq!(poll(&mut task, &waker), Poll::Ready(Outcome::Done("result".to_owned())));
+    assert_eq!(poll(&mut task, &waker), Poll::Ready(Some("result".to_owned())));
     assert!(!flight.is_running());
     let mut late = Follow::new(Arc::clone(&flight));
-    assert_eq!(poll(&mut late, &waker), Poll::Ready(Outcome::Done("result".to_owned())));
+    assert_eq!(poll(&mut late, &waker), Poll::Ready(Some("result".to_owned())));
     assert_eq!(count.0.load(SeqCst), 1);
 }
 
@@ -80,10 +80,10 @@ fn a_loader_that_panics_abandons_its_flight() {
             panic!("seeded");
         });
         assert!(loader.join().is_err());
-        assert_eq!(waiting.join().unwrap(), Outcome::Abandoned);
+        assert_eq!(waiting.join().unwrap(), None);
     });
     assert_eq!(count.0.load(SeqCst), 1);
-    assert_eq!(poll(&mut task, &waker), Poll::Ready(Outcome::Abandoned));
+    assert_eq!(poll(&mut task, &waker), Poll::Ready(None));
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn a_result_is_cloned_outside_the_lock() {
     }
     let (mut leader, flight) = start();
     leader.complete(|| Asks(Arc::downgrade(&flight)));
-    assert!(matches!(wait(&flight), Outcome::Done(_)));
+    assert!(wait(&flight).is_some());
     let mut task = Follow::new(flight);
     assert!(poll(&mut task, Waker::noop()).is_ready());
 }
@@ -261,8 +261,8 @@ impl Loads {
             let (seen, flights) = shard.snapshot(hash);
             if let Some(flight) = flights.iter().find(|flight| flight.key == key) {
                 match wait(&flight.cell) {
-                    Outcome::Done(value) => return value,
-                    Outcome::Abandoned => continue,
+                    Some(value) => return value,
+                    None => continue,
                 }
             }
             let mut leader = Leader::of(Load { key, cell: FlightCell::new() });

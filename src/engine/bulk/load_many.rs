@@ -1,6 +1,5 @@
 //! Loads of many keys by one call of the loader.
 
-use super::made::{FirstError, Made, MadeByKey, Unasked};
 use crate::engine::WithHasher;
 use crate::engine::flights::{EnteredFlight, Flight, FlightGuard, LoadOutcome};
 use crate::engine::loads::{Begun, LoadTimer, Replaces, land_entry};
@@ -121,7 +120,7 @@ fn position_of(
     for index in indices.len()..own.0.len() {
         indices.insert_unique(hash_of(&index), index, hash_of);
     }
-    let hash = spread(flight.key_node().meta().hash());
+    let hash = spread(flight.hash());
     let index = indices.find(hash, |&index| own.0[index].flight.is_of(flight))?;
     Some(own.0[*index].position)
 }
@@ -150,7 +149,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> WithHasher<K, V, S> {
         E: Send + Sync + 'static,
         I: IntoIterator<Item = (K, Result<Loaded<V>, E>)>,
     {
-        let mut wanted: Vec<_> = keys.into_iter().map(|key| self.want(self.source(key))).collect();
+        let mut wanted = self.want_all(keys);
         let (mut missing, mut failed) = (Missing::of(&wanted), FirstError::NONE);
         // Each round ends all loads of this call before it waits for another call's load. So calls
         // whose keys cross cannot wait for each other.
@@ -180,15 +179,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> WithHasher<K, V, S> {
         Ok(self.answers(wanted))
     }
 
-    /// Reads a key. A stale value counts as any other.
-    pub fn want(&self, key: Hashed<impl KeySource<K>>) -> Wanted<K, V>
+    /// Reads the keys. A stale value counts as any other.
+    pub fn want_all(&self, keys: impl IntoIterator<Item: KeySource<K>>) -> Vec<Wanted<K, V>>
     where
         V: Clone,
     {
-        match self.read_clone(key.borrowed()) {
+        let want = |key: Hashed<_>| match self.read_clone(key.borrowed()) {
             Some(value) => Wanted::Hit(value),
             None => Wanted::Missing(self.draft_for_load(key.into_key()), None),
-        }
+        };
+        keys.into_iter().map(|key| want(self.source(key))).collect()
     }
 
     /// Begins the loads of missing keys that no other call is loading. Returns also the load of
@@ -204,7 +204,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> WithHasher<K, V, S> {
     ) -> (OwnLoads, Option<Arc<Flight>>) {
         let mut own = OwnLoads(Vec::new());
         // A comparison of keys that asks for a key of this call would wait for itself. Without own
-        // loads there is no mark: nothing would end to which it could leave its deliveries.
+        // loads there is no mark: nothing would end to which it could leave its deliveries. If one
+        // panics, the mark ends first, and then the loads.
         let mut mark = None;
         let mut by_flight = HashTable::new();
         let mut looks_at_all = missing.begin_round();
@@ -221,27 +222,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> WithHasher<K, V, S> {
                 missing.positions.push_back(position);
                 continue;
             }
-            let mut replaces = Replaces::none();
-            match self.begin_load::<Absent>(own.token(), draft, joined, &mut replaces) {
+            match self.begin_load::<Absent>(own.token(), draft, joined, &mut Replaces::none()) {
                 Ok(Begun::Ended(loaded)) => *slot = Wanted::Known(loaded.ok()),
                 Ok(Begun::Leading(flight, _)) => {
                     looks_at_all = true;
                     own.0.push(Own { position, flight });
                     mark = mark
                         .or_else(|| own.token().map(Frame::Flight).and_then(ReentrancyMark::push));
-                    // A comparison that panics ends the mark first, and then the loads.
-                    let flight = &own.0[own.0.len() - 1].flight;
-                    // If the key has got an entry before, the load ends with that.
-                    let key = draft.hashed();
-                    if let Some((entry, _)) = self.judged_entry(flight, key, &mut replaces)
-                        && let Some(Own { flight, .. }) = own.0.pop()
-                    {
-                        if own.is_empty() {
-                            mark = None;
-                        }
-                        land_entry(flight.enter(), &entry, entry.deadline());
-                        *slot = Wanted::Known(Some(entry));
-                    }
                 }
                 Err(flight) => match position_of(&mut by_flight, &flight, &own) {
                     Some(position) => *slot = Wanted::SameAs(position),
@@ -277,7 +264,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> WithHasher<K, V, S> {
             Ok(made) => made,
             Err(error) => {
                 // Listeners run when the loads land.
-                timer.stop(&Err::<(), _>(()));
+                timer.stop(false);
                 failed.note(0, plain::Arc::new(error));
                 return None;
             }
@@ -285,7 +272,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> WithHasher<K, V, S> {
         // The iterator may be lazy: its code is the loader's.
         let mut made = self.made_by_key(pairs);
         let has_failed = made.iter().any(|(_, made)| matches!(made, Made::Failed(_)));
-        timer.stop(&if has_failed { Err(()) } else { Ok(()) });
+        timer.stop(!has_failed);
         while let Some(Own { position, flight }) = own.0.pop() {
             let flight = flight.enter_by(None);
             if let Some(error) = self.land_one(wanted, position, flight, &mut made, absent.as_ref())
@@ -370,4 +357,73 @@ pub fn keys_of<'w, K, V>(wanted: &'w [Wanted<K, V>], own: &OwnLoads) -> Vec<&'w 
         Some(draft.key())
     };
     own.0.iter().filter_map(key_of).collect()
+}
+
+/// Pairs that a loader has made and was not asked for.
+pub type Unasked<K, V> = Vec<(Hashed<K>, Loaded<V>)>;
+
+/// What a loader has made of one key.
+pub enum Made<V, E> {
+    Unused(Loaded<V>),
+    /// The value of the key at this position.
+    UsedAt(usize),
+    Failed(plain::Arc<E>),
+}
+
+impl<V, E> Made<V, E> {
+    /// Takes the value for the key at this position.
+    pub fn take(&mut self, position: usize) -> Self {
+        match self {
+            Self::Unused(_) => std::mem::replace(self, Self::UsedAt(position)),
+            Self::UsedAt(other) => Self::UsedAt(*other),
+            Self::Failed(error) => Self::Failed(plain::Arc::clone(error)),
+        }
+    }
+}
+
+/// What a loader has made, to be looked up by key. Of several results of a key it is the last.
+pub type MadeByKey<K, V, E> = HashTable<(Hashed<K>, Made<V, E>)>;
+
+impl<K: Hash + Eq, V, S: BuildHasher> WithHasher<K, V, S> {
+    pub fn made_by_key<E>(
+        &self,
+        pairs: impl IntoIterator<Item = (K, Result<Loaded<V>, E>)>,
+    ) -> MadeByKey<K, V, E> {
+        let mut table: MadeByKey<K, V, E> = HashTable::new();
+        for (key, result) in pairs {
+            let (key, hash_of) = (self.owned(key), |key: &Hashed<K>| spread(key.hash));
+            let made =
+                result.map_or_else(|error| Made::Failed(plain::Arc::new(error)), Made::Unused);
+            match table.find_mut(hash_of(&key), |(other, _)| other.key == key.key) {
+                Some((_, other)) => *other = made,
+                None => {
+                    table.insert_unique(hash_of(&key), (key, made), |(key, _)| hash_of(key));
+                }
+            }
+        }
+        table
+    }
+}
+
+/// The error of the first key that has failed, in the order of the call's keys.
+pub struct FirstError<E>(Option<(usize, plain::Arc<E>)>);
+
+impl<E> FirstError<E> {
+    pub const NONE: Self = Self(None);
+
+    /// Notes the error of the key at this position.
+    pub fn note(&mut self, position: usize, error: plain::Arc<E>) {
+        if self.0.as_ref().is_none_or(|(first, _)| position < *first) {
+            self.0 = Some((position, error));
+        }
+    }
+
+    /// Takes out the error, unless the key at one of these positions may still have one before it.
+    pub fn settled(&mut self, mut missing: impl Iterator<Item = usize>) -> Option<plain::Arc<E>> {
+        let first = self.0.as_ref()?.0;
+        if missing.any(|position| position < first) {
+            return None;
+        }
+        self.0.take().map(|(_, error)| error)
+    }
 }

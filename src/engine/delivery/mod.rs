@@ -11,4 +11,3 @@ mod receiving;
 pub use deliver::{Delivered, DeliveryBudget};
 pub use listeners::{Listener, Listeners, removed};
 pub use notices::{Client, Deliver, Notice, Notices};
-pub use receiving::Receiving;

@@ -1,16 +1,17 @@
 //! Computations: look, decide and act, with the key to themselves.
 
+use super::load::once;
 use crate::compute::{CompResult, Op};
 use crate::engine::Engine;
 use crate::engine::asked::Basis;
-use crate::engine::flights::OnLoad;
-use crate::engine::step::block_on;
+use crate::engine::flights::{Flight, FlightGuard, FlightKind};
+use crate::engine::step::{Step, block_on};
 use crate::engine::write::Readings;
 use crate::entry::{Entry, Key};
 use crate::hash::Hashed;
 use crate::loaded::Loaded;
 use crate::node::Generation;
-use crate::pool::Draft;
+use crate::pool::{Draft, RawHandle};
 
 /// What a computation has found.
 pub struct Looked<K, V> {
@@ -27,8 +28,7 @@ impl<K: Eq, V> Engine<K, V> {
         key: Hashed<K>,
         decide: impl FnOnce(Option<Entry<K, V>>) -> Result<Op<V>, E>,
     ) -> Result<CompResult<K, V>, E> {
-        let mut decide = Some(decide);
-        self.compute_by(key, &mut |entry| decide.take().expect("called once")(entry))
+        self.compute_by(key, &mut once(decide))
     }
 
     /// What is compiled once for all computations whose errors have one type.
@@ -39,9 +39,7 @@ impl<K: Eq, V> Engine<K, V> {
     ) -> Result<CompResult<K, V>, E> {
         self.check_key(key.as_ref());
         let draft = self.pool.draft(key);
-        let flight = block_on(|| {
-            self.acquire_key(draft.hashed(), &|| draft.share(), OnLoad::WaitUnlessReload)
-        });
+        let flight = block_on(|| self.take_key(draft.hashed(), &|| draft.share()));
         // Dropped after the flight, also when user code panics: these may be the last counts on the
         // old entry, whose destructors may use the key.
         let (mut looked, mut asked);
@@ -63,6 +61,13 @@ impl<K: Eq, V> Engine<K, V> {
         self.core.after_computation();
         self.after_write();
         result
+    }
+
+    /// Takes the key for a computation. Waits for a load, but overtakes a reload, since the key has
+    /// an entry to go on with.
+    pub fn take_key(&self, key: Hashed<&K>, share: &dyn Fn() -> RawHandle) -> Step<FlightGuard> {
+        let overtakes = |other: &Flight| other.kind == FlightKind::Reload;
+        self.begin_flight(key, FlightKind::Exclusive, None, share, &overtakes)
     }
 
     /// The key's living entry, which no other write changes as long as the caller's flight is on

@@ -3,17 +3,19 @@
 use super::commit::{Condition, Replaces, land_entry};
 use crate::engine::Engine;
 use crate::engine::flights::{
-    EnteredFlight, Flight, FlightGuard, FlightKind, LoadOutcome, LoadedNode, NewFlight, OnLoad,
+    EnteredFlight, Flight, FlightGuard, FlightKind, LoadOutcome, LoadedNode,
 };
 use crate::engine::maintenance::Core;
-use crate::engine::reentrancy::FlightToken;
-use crate::engine::step::{Step, block_until, is_owned};
+use crate::engine::reentrancy::{FlightToken, Frame, ReentrancyMark};
+use crate::engine::step::{Step, block_on, block_until, is_owned};
 use crate::entry::{Entry, Origin};
 use crate::hash::{Hashed, LookupKey};
 use crate::key_source::KeySource;
 use crate::loaded::{Loaded, LoaderResult, Reason};
 use crate::pool::OwnedDraft;
 use crate::primitives::{Arc, seeded};
+use crate::to_key::ToKey;
+use std::convert::Infallible;
 use std::time::Instant;
 
 /// Counts a load; as failed, if the loader makes no value or panics.
@@ -28,8 +30,8 @@ impl<'a> LoadTimer<'a> {
     }
 
     /// The loader has ended.
-    pub fn stop<T, N>(mut self, made: &Result<T, N>) {
-        if made.is_ok()
+    pub fn stop(mut self, has_value: bool) {
+        if has_value
             && let (Some(started), Some(recorder)) = (self.started.take(), &self.core.recorder)
         {
             recorder.loaded(started.elapsed());
@@ -61,12 +63,26 @@ pub enum Begun<K, V, N> {
     /// The key has an entry; or another call's load made this value, which need not be cached; or
     /// another call's loader made no value, and this call returns the same reason.
     Ended(Result<Entry<K, V>, N>),
-    /// This call makes the value. It replaces this entry, which [`Engine::look_again`] finds.
+    /// This call makes the value. It replaces this entry.
     Leading(FlightGuard, Option<Entry<K, V>>),
 }
 
 const _: () = is_owned::<OwnedDraft<String, String>>();
 const _: () = is_owned::<Begun<String, String, std::convert::Infallible>>();
+
+/// A load whose value is still to come. Its drop gives the load up.
+pub struct PendingLoad<K, V> {
+    // Declared, and so dropped, before the draft, which has the key.
+    flight: FlightGuard,
+    draft: OwnedDraft<K, V>,
+    started: Instant,
+}
+
+impl<K, V> PendingLoad<K, V> {
+    pub fn key(&self) -> &K {
+        self.draft.key()
+    }
+}
 
 impl<K: Eq, V> Engine<K, V> {
     /// Returns the key's entry, or loads it. If `replace_if` holds for the entry, the key counts as
@@ -92,8 +108,42 @@ impl<K: Eq, V> Engine<K, V> {
         let mut replaces = Replaces::new(replace_if);
         match self.read_for_load(key.borrowed(), &mut replaces) {
             Some(entry) => Ok(entry),
-            None => self.load_missing(key.into_key(), init, &mut replaces),
+            None => {
+                let loaded = self.load_until(None, key.into_key(), init, &mut replaces);
+                loaded.expect("there is no deadline")
+            }
         }
+    }
+
+    /// [`load`](Self::load) of a clone of the value. A hit makes no handle, so it costs what a read
+    /// costs: a plain hit writes nothing that threads share, and reads no precise clock.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn load_value<R: LoaderResult<V>>(
+        &self,
+        key: Hashed<impl KeySource<K>>,
+        init: impl FnOnce() -> R,
+    ) -> Result<V, R::Reason>
+    where
+        V: Clone,
+    {
+        self.load_value_dyn(key, &mut once(|_| init().into_result()))
+    }
+
+    fn load_value_dyn<N: Reason>(
+        &self,
+        key: Hashed<impl KeySource<K>>,
+        init: Init<'_, K, V, N>,
+    ) -> Result<V, N>
+    where
+        V: Clone,
+    {
+        if let Some(value) = self.read_clone(key.borrowed()) {
+            return Ok(value);
+        }
+        let loaded = self.load_until(None, key.into_key(), init, &mut Replaces::none());
+        loaded.expect("there is no deadline").map(Entry::into_value)
     }
 
     /// The key's entry as a read finds it. One that is to be replaced is judged before the read,
@@ -138,15 +188,6 @@ impl<K: Eq, V> Engine<K, V> {
         self.load_until(deadline, key, &mut init, &mut Replaces::none())
     }
 
-    pub fn load_missing<N: Reason>(
-        &self,
-        key: Hashed<K>,
-        init: Init<'_, K, V, N>,
-        replaces: &mut Replaces<'_, K, V>,
-    ) -> Result<Entry<K, V>, N> {
-        self.load_until(None, key, init, replaces).expect("there is no deadline")
-    }
-
     fn load_until<N: Reason>(
         &self,
         deadline: Option<Instant>,
@@ -156,10 +197,14 @@ impl<K: Eq, V> Engine<K, V> {
     ) -> Option<Result<Entry<K, V>, N>> {
         let (draft, mut joined) = (self.draft_for_load(key), None);
         let begin = || self.begin_load::<N>(None, &draft, &mut joined, replaces);
-        Some(match block_until(deadline, begin)? {
-            Begun::Ended(loaded) => loaded,
-            Begun::Leading(flight, _) => self.finish_load(flight, draft, init, replaces),
-        })
+        let (flight, old) = match block_until(deadline, begin)? {
+            Begun::Ended(loaded) => return Some(loaded),
+            Begun::Leading(flight, old) => (flight.enter(), old),
+        };
+        let timer = LoadTimer::start(&self.core);
+        let made = init(old);
+        timer.stop(made.is_ok());
+        Some(self.land_made(draft, made, flight, replaces))
     }
 
     /// A node with the key, for a load of it.
@@ -168,7 +213,8 @@ impl<K: Eq, V> Engine<K, V> {
         self.pool.draft(key).detach()
     }
 
-    /// The first steps: waits for a load or computation of the key, or registers this call's load.
+    /// The first steps: waits for a load or computation of the key, or registers this call's load
+    /// and looks again.
     /// `joined` carries the awaited flight to the next step. A call that may have begun other loads
     /// has the token of the first.
     pub fn begin_load<N: Reason>(
@@ -188,53 +234,20 @@ impl<K: Eq, V> Engine<K, V> {
                 return Ok(Begun::Ended(Ok(entry)));
             }
         }
-        loop {
-            match self.flight_of(key) {
-                (seen, None) => {
-                    let (kind, key_node) = (FlightKind::Load, draft.share());
-                    let flight = NewFlight { kind, call, key_node };
-                    if let Some(flight) = self.core.register(flight, seen) {
-                        return Ok(Begun::Leading(flight, None));
-                    }
-                }
-                (_, Some(other)) if self.core.dismiss_overtaken(key.hash, &other, OnLoad::Wait) => {
-                }
-                (_, Some(other)) => {
-                    // The key got this entry after the call had missed it.
-                    if other.kind() == FlightKind::Reload
-                        && let Some(entry) = self.peek_entry(key)
-                        && !self.is_replaced(&entry, replaces)
-                    {
-                        return Ok(Begun::Ended(Ok(entry)));
-                    }
-                    *joined = Some(Arc::clone(&other));
-                    return Err(other);
-                }
-            }
+        let other =
+            match self.begin_flight(key, FlightKind::Load, call, &|| draft.share(), &|_| false) {
+                Ok(flight) => return Ok(self.look_again(flight, draft, replaces)),
+                Err(other) => other,
+            };
+        // The key got this entry after the call had missed it.
+        if other.kind == FlightKind::Reload
+            && let Some(entry) = self.peek_entry(key)
+            && !self.is_replaced(&entry, replaces)
+        {
+            return Ok(Begun::Ended(Ok(entry)));
         }
-    }
-
-    /// The last step: runs the loader and commits, unless the key has got an entry between the read
-    /// and the registration.
-    pub fn finish_load<N: Reason>(
-        &self,
-        flight: FlightGuard,
-        draft: OwnedDraft<K, V>,
-        init: Init<'_, K, V, N>,
-        replaces: &mut Replaces<'_, K, V>,
-    ) -> Result<Entry<K, V>, N> {
-        let flight = flight.enter();
-        let old = match self.judged_entry(&flight, draft.hashed(), replaces) {
-            Some((entry, false)) => {
-                land_entry(flight, &entry, entry.deadline());
-                return Ok(entry);
-            }
-            replaced => replaced.map(|(entry, _)| entry),
-        };
-        let timer = LoadTimer::start(&self.core);
-        let made = init(old);
-        timer.stop(&made);
-        self.land_made(draft, made, flight, replaces)
+        *joined = Some(Arc::clone(&other));
+        Err(other)
     }
 
     /// Ends a load by what its loader has made.
@@ -261,15 +274,14 @@ impl<K: Eq, V> Engine<K, V> {
         }
     }
 
-    /// For a load that is not finished at once: the entry in place of the flight, if the key has
-    /// got one between the read and the registration. Then the flight lands with that entry.
+    /// The entry in place of the flight, if the key has got one between the read and the
+    /// registration. Then the flight lands with that entry.
     pub fn look_again<N>(
         &self,
-        begun: Begun<K, V, N>,
+        flight: FlightGuard,
         draft: &OwnedDraft<K, V>,
         replaces: &mut Replaces<'_, K, V>,
     ) -> Begun<K, V, N> {
-        let Begun::Leading(flight, _) = begun else { return begun };
         let judged = {
             // The comparisons are user code, which may load the key.
             let _mark = flight.mark_poll();
@@ -333,11 +345,57 @@ impl<K: Eq, V> Engine<K, V> {
         }
     }
 
-    /// The key's living entry, read without side effects.
-    pub fn peek_entry(&self, key: impl LookupKey<K>) -> Option<Entry<K, V>> {
-        let guard = crate::epoch::pin();
-        let coarse = self.core.ticker.coarse();
-        let node = self.find_slow(&guard, key)?;
-        self.is_live_at(node, coarse).then(|| self.entry_of(node))
+    /// The key's entry, read or loaded by another call.
+    ///
+    /// # Errors
+    /// The load of the key, which is the caller's duty, if there is no entry.
+    pub fn value_or_load<Q: ToKey<K> + ?Sized>(
+        &self,
+        key: Hashed<&Q>,
+    ) -> Result<Entry<K, V>, PendingLoad<K, V>> {
+        let mut replaces = Replaces::none();
+        if let Some(entry) = self.read_for_load(key, &mut replaces) {
+            return Ok(entry);
+        }
+        // Back-pressure comes before the load: its end may be in a task.
+        self.after_write();
+        let (draft, mut joined) = (self.draft_for_load(key.to_key()), None);
+        let begun = block_on(|| self.begin_load(None, &draft, &mut joined, &mut replaces));
+        Self::lead(begun, draft)
+    }
+
+    /// The load that the caller leads now, or else its outcome.
+    ///
+    /// # Errors
+    /// The load.
+    pub fn lead(
+        begun: Begun<K, V, Infallible>,
+        draft: OwnedDraft<K, V>,
+    ) -> Result<Entry<K, V>, PendingLoad<K, V>> {
+        match begun {
+            Begun::Ended(Ok(entry)) => Ok(entry),
+            Begun::Leading(flight, _) => {
+                Err(PendingLoad { flight, draft, started: Instant::now() })
+            }
+        }
+    }
+
+    /// Ends the load with its value. It blocks no thread, since the caller may be a task.
+    pub fn finish_pending(&self, load: PendingLoad<K, V>, loaded: Loaded<V>) -> Entry<K, V> {
+        let PendingLoad { flight, draft, started } = load;
+        LoadTimer { core: &self.core, started: Some(started) }.stop(true);
+        let _mark = ReentrancyMark::push(Frame::Task);
+        self.land_value(draft, loaded, flight.enter(), &mut Replaces::none())
+    }
+}
+
+impl<K, V> Engine<K, V> {
+    /// Gives the load up. One of its waiters leads next.
+    pub fn give_up_pending(&self, load: PendingLoad<K, V>) {
+        drop(LoadTimer { core: &self.core, started: Some(load.started) });
+        if seeded("guards-keep-the-flight") {
+            return std::mem::forget(load);
+        }
+        drop(load);
     }
 }

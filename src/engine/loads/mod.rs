@@ -3,9 +3,6 @@
 mod commit;
 mod compute;
 mod load;
-mod pending;
-mod value;
 
 pub use commit::{NoLoadCondition, OwnedReplaces, Replaces, land_entry};
-pub use load::{Begun, LoadTimer};
-pub use pending::PendingLoad;
+pub use load::{Begun, LoadTimer, PendingLoad, once};

@@ -4,6 +4,7 @@ use super::lookup::NodeRef;
 use crate::clock::Timestamp;
 use crate::engine::Engine;
 use crate::engine::typed::Renewed;
+use crate::entry::Entry;
 use crate::epoch::Guard;
 use crate::expiration::{HookLifetime, lifetime};
 use crate::expiry::Expiry;
@@ -26,6 +27,12 @@ pub struct Lookup<'g, K, V> {
 const MOST_QUESTIONS: u32 = 16;
 
 impl<K, V> Engine<K, V> {
+    /// The key's living entry, read without side effects.
+    pub fn peek_entry(&self, key: impl LookupKey<K>) -> Option<Entry<K, V>> {
+        let guard = crate::epoch::pin();
+        self.peek_at(&guard, key).map(|node| self.entry_of(node))
+    }
+
     /// A read without side effects.
     pub fn peek_at<'g>(
         &'g self,

@@ -2,18 +2,19 @@
 
 use crate::clock::Timestamp;
 use crate::engine::failures::Failed;
-use crate::engine::read::NodeRef;
-use crate::engine::reentrancy::{self, Frame, ReentrancyMark};
-use crate::engine::reloads::{Reloading, TypedReloads};
-use crate::engine::typed::Refreshing;
-use crate::engine::{Engine, WithHasher};
+use crate::engine::flights::{Clearance, FlightKind};
+use crate::engine::read::{NodeRef, Slot};
+use crate::engine::reentrancy::{Frame, ReentrancyMark};
+use crate::engine::step::block_on;
+use crate::engine::{Engine, WithHasher, reentrancy};
 use crate::entry::Entry;
 use crate::executor::Job;
 use crate::hash::{Hashed, LookupKey};
 use crate::loaded::{LoaderResult, Reason};
 use crate::loader::ReloadFailure;
+use crate::node::GONE;
 use crate::pool::Handle;
-use crate::primitives::{Mutex, catch_user_panic, plain, seeded};
+use crate::primitives::{catch_user_panic, seeded};
 use crate::to_key::ToKey;
 use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, Weak};
@@ -31,31 +32,10 @@ impl<K, V> Engine<K, V> {
     /// begin; then the next operation does, or the scheduler. `None` if no reload has ended when it
     /// was handed over. Otherwise what those have made that have: of an executor that runs jobs at
     /// once.
-    ///
-    /// A loader may have others noted. So a chain of loaders that read each other's keys does not
-    /// grow the stack, and ends after as many reloads as may be under way.
     #[cold]
     pub fn hand_reloads_on(&self) -> Option<Vec<Entry<K, V>>> {
-        let hand_on = self.hand_on.filter(|_| self.core.notices.has_noted_reloads())?;
-        hand_on(self)
-    }
-
-    /// The part of [`hand_reloads_on`](Self::hand_reloads_on) that only a cache with a loader has.
-    fn hand_on(&self) -> Option<Vec<Entry<K, V>>> {
-        let reloads = self.refresh()?;
-        let may_reload = reentrancy::may_reload() || seeded("reloads-run-where-they-are-found");
-        let frame = Frame::HandingOn(self.core.id());
-        let mark = may_reload.then(|| ReentrancyMark::push_once(frame)).flatten();
-        let most = if mark.is_some() { reloads.settings.limit } else { 0 };
-        let mut made = None;
-        for _ in 0..most {
-            let Some(reloading) = reloads.next_noted(&self.core) else { break };
-            if let Some(ended) = reloads.start(reloading) {
-                made.get_or_insert_with(Vec::new).extend(ended);
-            }
-        }
-        self.core.leave_noted_reloads();
-        made
+        let reloads = self.reloads.as_ref().filter(|_| self.core.notices.has_noted_reloads())?;
+        reloads.hand_on(&self.core)
     }
 
     /// Has a node reloaded, stale or not. Returns whether this call has begun a reload: not if one
@@ -67,20 +47,115 @@ impl<K, V> Engine<K, V> {
         self.core.drop_caught(self.hand_reloads_on());
         is_noted
     }
-}
 
-impl<K, V, S> WithHasher<K, V, S>
-where
-    K: Send + Sync + 'static,
-    V: Send + Sync + 'static,
-    S: Send + Sync + 'static,
-{
-    /// The cache for a job of the executor, which must not keep it: the executor may be the cache's
-    /// own.
-    pub fn for_a_job(&self) -> Weak<Self> {
-        let myself = self.myself.get().and_then(Weak::upgrade);
-        let myself = myself.and_then(|myself| myself.downcast::<Self>().ok());
-        myself.as_ref().map_or_else(Weak::new, Arc::downgrade)
+    /// Makes the key's living entry stale, and overtakes a load of the key that is under way.
+    /// Returns whether there is a living entry. It waits for nothing: what a computation writes
+    /// comes later, and is fresh.
+    pub fn make_stale(&self, key: impl LookupKey<K>) -> bool {
+        if self.reloads.is_none() {
+            return self.peek_at(&crate::epoch::pin(), key).is_some();
+        }
+        let overtake_loads = || {
+            let (version, flight) = self.flight_of(key);
+            let loads = flight.iter().filter(|it| it.kind != FlightKind::Exclusive);
+            loads.filter(|_| !seeded("stale-spares-reloads")).for_each(|it| it.overtake());
+            Ok(Clearance::Seen(version))
+        };
+        block_on(|| {
+            self.step_write(
+                key,
+                &mut Clearance::Idle,
+                overtake_loads,
+                |Slot { found, node }, clearance| {
+                    let coarse = self.core.ticker.coarse();
+                    let is_there = node.is_some_and(|node| self.is_live_at(node, coarse));
+                    self.core.commit_stale(found, key.hash(), clearance)?;
+                    Ok((is_there, None))
+                },
+            )
+        })
+    }
+
+    /// The failure of the last reload of the key's living entry, if that one failed.
+    pub fn last_failure<E>(&self, key: impl LookupKey<K>) -> Option<ReloadFailure<E>>
+    where
+        E: Send + Sync + 'static,
+    {
+        let reloads = self.refresh()?;
+        let Failed { reason, at, times } = {
+            let guard = crate::epoch::pin();
+            reloads.failures.of(self.peek_at(&guard, key)?.id())?
+        };
+        let error = reason.as_ref().and_then(<Arc<E> as Reason>::adopt);
+        Some(ReloadFailure { error, at: self.core.ticker.instant_of(at), in_a_row: times })
+    }
+
+    /// Whether a node is stale, and its reload is under way. The clock is read only if one is.
+    pub fn is_being_renewed(&self, node: &Handle<K, V>) -> bool {
+        let mark = self.pool.raw().refresh(node.id());
+        mark.is_some_and(|mark| mark.is_under_way() && mark.stale_from() <= self.core.ticker.now())
+    }
+
+    /// Whether the entry has left the cache, perhaps by a clearing whose sweep has not reached it.
+    pub fn is_over(&self, node: &Handle<K, V>) -> bool {
+        node.meta().deadline() == GONE || self.core.hot.is_cleared(node.meta())
+    }
+
+    /// Whether a caller goes on waiting for the reload of a node. It waits for no node that has
+    /// left the cache, since such a node stays marked.
+    fn reload_goes_on(&self, node: &Handle<K, V>) -> bool {
+        let mark = self.pool.raw().refresh(node.id());
+        mark.is_some_and(|mark| mark.is_under_way()) && !self.is_over(node)
+    }
+
+    /// Waits while the reload of a node is under way, until `deadline`. Not where no reload may
+    /// begin, since it may be the caller's own, nor in an executor that is given reloads of this
+    /// cache, since it may be one of those that follow.
+    pub fn await_reload(&self, node: &Handle<K, V>, deadline: Option<Instant>) {
+        if let Some(reloads) = self.refresh()
+            && self.reload_goes_on(node)
+            && reentrancy::may_reload()
+            && !reentrancy::hands_on(self.core.id())
+        {
+            let wait = reloads.waits.on(node.meta().hash());
+            wait.block(deadline, || !self.reload_goes_on(node));
+        }
+    }
+
+    /// [`await_reload`](Self::await_reload) for tasks.
+    pub async fn await_reload_async(&self, node: &Handle<K, V>) {
+        if let Some(reloads) = self.refresh()
+            && self.reload_goes_on(node)
+            && reentrancy::may_reload()
+        {
+            let wait = reloads.waits.on(node.meta().hash());
+            wait.until(|| (!self.reload_goes_on(node)).then_some(())).await;
+        }
+    }
+
+    /// The key's entry after this call has run reloads, which have made `made`. They may have
+    /// lasted, so the entry that triggered one may have ended or been removed. If the key has no
+    /// entry now, the one that a reload made: the cache need not have kept it.
+    #[cold]
+    pub fn entry_after_reload(
+        &self,
+        key: impl LookupKey<K>,
+        made: Vec<Entry<K, V>>,
+    ) -> Option<Entry<K, V>> {
+        let mut own = None;
+        for made in made {
+            let is_own = key.is(made.key());
+            self.core.drop_caught(if is_own { own.replace(made) } else { Some(made) });
+        }
+        let id = own.as_ref().map(|own| own.node().id());
+        match self.peek_entry(key) {
+            Some(present) if id != Some(present.node().id()) => {
+                self.core.drop_caught(own);
+                Some(present)
+            }
+            // Only `own` says that this call has made it.
+            _ => own,
+        }
     }
 }
 
@@ -94,43 +169,36 @@ where
     pub fn start_reloads(self: &Arc<Self>) {
         let Some(reloads) = self.refresh() else { return };
         let engine = Arc::downgrade(self);
-        reloads.set_starter(Box::new(move |reloading: Reloading| {
-            let core = engine.upgrade().map(|engine| plain::Arc::clone(&engine.core))?;
-            let (executed, outcome) = (Weak::clone(&engine), Arc::new(Mutex::new(None)));
-            let told = Arc::clone(&outcome);
-            let reload = move || {
+        reloads.set_starter(Box::new(move |core, reloading, made| {
+            let engine = Weak::clone(&engine);
+            core.notices.executor.execute_reload(caught(move || {
                 // If the cache is gone, nobody needs the value.
-                if let Some(engine) = executed.upgrade() {
-                    *told.lock() = Some(engine.reload(reloading));
+                if let Some(engine) = engine.upgrade() {
+                    *made.lock() = Some(engine.reload(reloading));
                 }
-            };
-            core.notices.executor.execute_reload(caught(reload));
-            outcome.lock().take()
+            }));
         }));
     }
 
     /// Starts a reload of the key's entry, or a load if there is no entry. Returns whether this
     /// call has.
     pub fn refresh_key<Q: ToKey<K> + ?Sized, R: LoaderResult<V> + 'static>(
-        &self,
+        self: &Arc<Self>,
         key: Hashed<&Q>,
         load: impl FnOnce(&K) -> R + Send + 'static,
     ) -> bool {
         self.check_key(key);
-        let node = {
-            let guard = crate::epoch::pin();
-            self.peek_at(&guard, key).map(|node| self.handle_on(node))
-        };
-        if let Some(node) = node {
-            return self.refresh_node(&node);
+        if let Some(entry) = self.peek_entry(key) {
+            return self.refresh_node(entry.node());
         }
         let generation = self.core.hot.generation();
         if self.flight_of(key).1.is_some_and(|it| !it.is_overtaken(generation)) {
             return false;
         }
-        let Some(reloads) = self.refresh() else { return false };
-        let Some(place) = reloads.place() else { return false };
-        let (engine, key) = (self.for_a_job(), key.to_key());
+        let place = self.refresh().and_then(|reloads| reloads.place());
+        let Some(place) = place else { return false };
+        // A job must not keep the cache: the executor may be the cache's own.
+        let (engine, key) = (Arc::downgrade(self), key.to_key());
         self.core.notices.executor.execute_reload(caught(move || {
             // Nothing holds the job back: its thread may be the one that receives.
             let _mark = ReentrancyMark::push(Frame::Task);
@@ -157,24 +225,19 @@ fn caught(run: impl FnOnce() + Send + 'static) -> Job {
 }
 
 impl<K: Eq, V> Engine<K, V> {
-    /// The failure of the last reload of the key's living entry, if that one failed.
-    pub fn last_failure<E>(&self, key: impl LookupKey<K>) -> Option<ReloadFailure<E>>
-    where
-        E: Send + Sync + 'static,
-    {
-        let reloads = self.refresh()?;
-        let Failed { reason, at, times } = {
-            let guard = crate::epoch::pin();
-            reloads.failures.of(self.peek_at(&guard, key)?.id())?
-        };
-        let error = reason.as_ref().and_then(<Arc<E> as Reason>::adopt);
-        Some(ReloadFailure { error, at: self.core.ticker.instant_of(at), in_a_row: times })
+    /// Makes all entries stale, and overtakes all loads that are under way.
+    pub fn make_all_stale(&self) {
+        if self.reloads.is_none() {
+            return;
+        }
+        // One that loads a key without an entry may be about to bring it, which no walk would meet.
+        let loads = if seeded("stale-misses-loads") { vec![] } else { self.core.flights.loads() };
+        for flight in loads {
+            let node = self.pool.handle_ref(&flight.key_node);
+            self.make_stale(node.hashed());
+        }
+        for node in self.all_keys() {
+            self.make_stale(node.hashed());
+        }
     }
-}
-
-impl<K: Send + Sync + 'static, V: Send + Sync + 'static> Refreshing<K, V> {
-    pub const BY_A_LOADER: Self = Self {
-        reloads: |settings, policy, loader| Box::new(TypedReloads::new(settings, policy, loader)),
-        hand_on: Engine::hand_on,
-    };
 }

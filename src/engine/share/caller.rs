@@ -1,11 +1,16 @@
-//! What an operation does after its own work, and what a job of the executor does.
+//! What an operation does after its own work, and what a job of the executor does. Back-pressure:
+//! writers wait while too many notices wait for the listener.
 
-use crate::engine::Engine;
 use crate::engine::delivery::{Delivered, DeliveryBudget};
 use crate::engine::maintenance::{Budget, Core, FEW_FLUSHES, take_owed_room};
+use crate::engine::{Engine, reentrancy};
 use crate::entry::Entry;
 use crate::executor::Running;
 use crate::primitives::seeded;
+use std::time::Duration;
+
+/// How long a writer that is held back leaves the delivery to the executor.
+const OTHERS_TURN: Duration = Duration::from_millis(10);
 
 impl<K, V> Engine<K, V> {
     /// Does the chores of the cache, as the job of its executor.
@@ -117,5 +122,33 @@ impl Core {
             self.wake_scheduler();
         }
         has_run
+    }
+
+    /// Keeps a writer until at most `limit` notices wait. A receiver takes them out; it is woken
+    /// and waited for. In a cache with an executor of its own, that delivers first. But it may have
+    /// dropped the job, or may be the very thread that waits here; then the writer delivers, as it
+    /// does in any other cache.
+    #[cold]
+    fn apply_back_pressure(&self, limit: usize) {
+        let notices = &self.notices;
+        let receiving = notices.receiving();
+        let mut is_patient = notices.has_own_executor();
+        while notices.outbox.len() > limit && !reentrancy::is_anything_under_way() {
+            if receiving.is_some_and(|receiving| !receiving.is_awaited()) {
+                return;
+            }
+            let submits = is_patient && receiving.is_none();
+            if submits {
+                notices.submit_deliveries();
+            } else {
+                self.deliver_at_most(DeliveryBudget::CALLER);
+            }
+            // A writer that is the only one to deliver does not sleep: nothing would wake it.
+            if submits || receiving.is_some() || notices.outbox.is_delivering() {
+                let is_enough = || notices.outbox.len() <= limit;
+                notices.outbox.waiters().wait_until(OTHERS_TURN, is_enough);
+            }
+            is_patient = notices.has_own_executor() && notices.outbox.is_delivering();
+        }
     }
 }

@@ -3,10 +3,7 @@
 //! code, so no lock and no guard is held.
 
 mod caller;
-mod pressure;
-mod receive;
 mod request;
 mod tasks;
 
-pub use receive::Receiver;
 pub use request::Pending;

@@ -1,5 +1,7 @@
-//! What tasks await of deliveries, where threads block.
+//! What tasks await at the end of an operation, where threads block: deliveries, and the listeners
+//! that await.
 
+use crate::async_listener::Share;
 use crate::engine::Engine;
 use crate::engine::delivery::DeliveryBudget;
 use crate::engine::reentrancy::{self, Frame, ReentrancyMark};
@@ -7,21 +9,11 @@ use crate::waiters::yield_now;
 use std::future::poll_fn;
 
 impl<K, V> Engine<K, V> {
-    /// The limit of waiting notices, if more than that wait.
-    pub fn exceeded_limit(&self) -> Option<usize> {
-        self.core.notices.exceeded_limit()
-    }
-
-    /// The limit of waiting notices, if writers wait for it.
-    pub fn wait_limit(&self) -> Option<usize> {
-        self.core.notices.wait_limit()
-    }
-
     /// Keeps a task until at most `limit` notices wait, as
     /// [`apply_back_pressure`](crate::engine::maintenance::Core::apply_back_pressure) keeps a
     /// thread. A listener that awaits is not kept: others may wait for it.
     #[cold]
-    pub async fn hold_back(&self, limit: usize) {
+    async fn hold_back(&self, limit: usize) {
         let notices = &self.core.notices;
         let may_wait = || !reentrancy::is_in_user_code() && !reentrancy::tells();
         while notices.outbox.len() > limit && may_wait() {
@@ -78,5 +70,54 @@ impl<K, V> Engine<K, V> {
     async fn another_delivers(&self, is_enough: impl Fn() -> bool) {
         let mut wait = self.core.notices.outbox.waiters().wait();
         poll_fn(|context| wait.poll(context, &is_enough)).await;
+    }
+
+    /// Whether a task that has read has to await something ([`tell_async`](Self::tell_async)).
+    #[inline]
+    pub fn tells_after_read(&self) -> bool {
+        self.async_listeners.iter().any(|listener| !listener.is_idle())
+    }
+
+    /// Whether a task that has written has to await something.
+    #[inline]
+    pub fn tells_after_write(&self) -> bool {
+        self.tells_after_read() || self.core.notices.exceeded_limit().is_some()
+    }
+
+    /// Awaits what a writer has to wait for after its operation: that too many notices are
+    /// delivered, and the asynchronous listeners.
+    pub async fn tell_and_hold_back(&self) {
+        if let Some(limit) = self.core.notices.exceeded_limit() {
+            self.hold_back(limit).await;
+        }
+        self.tell_async(Share::Writer { limit: self.core.notices.wait_limit() }).await;
+    }
+
+    /// Awaits the asynchronous listeners at the end of an operation.
+    ///
+    /// Inside a load or a computation this awaits nothing: a listener that wrote the key would wait
+    /// for itself. The outer operation awaits then. Inside a listener that awaits, of any cache,
+    /// nothing is held back: it would wait for itself, or for one that waits for it.
+    #[cold]
+    pub async fn tell_async(&self, mut share: Share) {
+        if !self.tells_after_read() || reentrancy::is_in_user_code() {
+            return;
+        }
+        if let Share::Writer { limit } = &mut share
+            && reentrancy::tells()
+        {
+            *limit = None;
+        }
+        for listener in &self.async_listeners {
+            let mut telling = listener.tell(share);
+            poll_fn(|context| {
+                let _mark = ReentrancyMark::push(Frame::Telling(self.core.id()));
+                telling.as_mut().poll(context)
+            })
+            .await;
+            if let Some(recorder) = &self.core.recorder {
+                (0..listener.take_panics()).for_each(|_| recorder.listener_panicked());
+            }
+        }
     }
 }

@@ -74,10 +74,6 @@ impl<Q, A> Exchange<Q, A> {
         }
     }
 
-    fn answer(&self, answer: A) {
-        *self.lock() = State::Answered(answer);
-    }
-
     /// Polls an operation, and answers it by the user's future. `poll_user` polls that future, and
     /// begins it if it gets a question.
     pub fn poll<T>(
@@ -94,7 +90,7 @@ impl<Q, A> Exchange<Q, A> {
                     poll_user(question, context)
                 };
                 let Poll::Ready(answer) = poll else { return Poll::Pending };
-                self.answer(answer);
+                *self.lock() = State::Answered(answer);
             }
             let poll = operation.as_mut().poll(context);
             if poll.is_ready() {
@@ -130,24 +126,31 @@ impl<Q, A, O: Future, F: Future> Parts<'_, Q, A, O, F> {
         mut begin: impl FnMut(Q) -> Option<F>,
         answer_of: impl Fn(F::Output) -> A,
     ) -> O::Output {
-        poll_fn(|context| {
-            let Self { operation, user, exchange } = &mut self;
-            let Some(operation) = operation.as_mut().as_pin_mut() else { return Poll::Pending };
-            let poll_user = &mut |question: Option<Q>, context: &mut Context<'_>| {
-                if let Some(future) = question.and_then(&mut begin) {
-                    user.set(Some(future));
-                }
-                let Some(future) = user.as_mut().as_pin_mut() else { return Poll::Pending };
-                future.poll(context).map(&answer_of)
-            };
-            let poll = exchange.poll(operation, poll_user, context);
-            if poll.is_ready() {
-                self.operation.set(None);
-                self.user.set(None);
+        poll_fn(|context| self.poll(context, &mut begin, &answer_of)).await
+    }
+
+    /// One poll of [`run`](Self::run).
+    pub fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+        begin: &mut impl FnMut(Q) -> Option<F>,
+        mut answer_of: impl FnMut(F::Output) -> A,
+    ) -> Poll<O::Output> {
+        let Self { operation, user, exchange } = self;
+        let Some(operation) = operation.as_mut().as_pin_mut() else { return Poll::Pending };
+        let poll_user = &mut |question: Option<Q>, context: &mut Context<'_>| {
+            if let Some(future) = question.and_then(&mut *begin) {
+                user.set(Some(future));
             }
-            poll
-        })
-        .await
+            let Some(future) = user.as_mut().as_pin_mut() else { return Poll::Pending };
+            future.poll(context).map(&mut answer_of)
+        };
+        let poll = exchange.poll(operation, poll_user, context);
+        if poll.is_ready() {
+            self.operation.set(None);
+            self.user.set(None);
+        }
+        poll
     }
 }
 

@@ -2,19 +2,20 @@
 //! their callers are dropped.
 
 use super::drive::{as_task, flight_ended};
-use super::exchange::made_before;
+use super::exchange::{Exchange, Parts, made_before};
 use super::load::{Unmade, UnmadePlainly};
-use crate::engine::WithHasher;
 use crate::engine::bulk::{Answers, Missing, Wanted};
 use crate::engine::flights::FlightGuard;
-use crate::engine::loads::{Begun, Replaces};
+use crate::engine::loads::{Begun, LoadTimer, Replaces};
 use crate::engine::reentrancy::{Frame, ReentrancyMark};
-use crate::engine::reloads::Place;
+use crate::engine::refresh::Answer;
+use crate::engine::reloads::{Place, Reloading};
+use crate::engine::{Engine, WithHasher};
 use crate::entry::Entry;
-use crate::flight::cell::{FlightCell, Follow, Leader, Outcome};
+use crate::flight::cell::{FlightCell, Follow, Leader};
 use crate::hash::Hashed;
-use crate::loaded::LoadedMany;
-use crate::loader::AnyAsyncLoader;
+use crate::loaded::{LoadedMany, NoValue};
+use crate::loader::{AnyAsyncLoader, AsyncAnswer, Reloaded};
 use crate::pool::OwnedDraft;
 use crate::primitives::{Mutex, catch_user_panic};
 use crate::to_key::ToKey;
@@ -23,7 +24,7 @@ use std::future::{Future, poll_fn};
 use std::hash::{BuildHasher, Hash};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::Poll;
 
 /// What a task has made; `None` if the executor has dropped it.
@@ -85,10 +86,29 @@ where
         // The executor may be the user's, and panic: then it has dropped the task.
         catch_user_panic(|| self.core.notices.executor.spawn(Box::pin(turns(task))));
         async move {
-            let _ended: Outcome<()> = end.await;
+            end.await;
             let made = result.lock().take();
             made.map(|made| made.unwrap_or_else(|payload| resume_unwind(payload)))
         }
+    }
+
+    /// Has reads start reloads by the stored loader, as tasks of the executor.
+    pub fn start_reloads_by<E: Send + Sync + 'static>(
+        self: &Arc<Self>,
+        loader: Arc<dyn AnyAsyncLoader<K, V, E>>,
+    ) {
+        let Some(reloads) = self.refresh() else { return };
+        let engine = Arc::downgrade(self);
+        reloads.set_starter(Box::new(move |core, reloading, made| {
+            let (engine, loader) = (Weak::clone(&engine), Arc::clone(&loader));
+            // The task keeps the cache while its loader works, as a caller's load does. A job that
+            // waits keeps nothing: the executor may be the cache's own.
+            core.notices.executor.spawn(Box::pin(turns(async move {
+                let Some(engine) = engine.upgrade() else { return };
+                let reloaded = engine.reload_async(reloading, &*loader).await;
+                *made.lock() = Some(reloaded);
+            })));
+        }));
     }
 
     /// Loads a key without an entry. The loader runs in a task of the executor, or if that is
@@ -97,7 +117,7 @@ where
     /// # Errors
     /// The loader's.
     pub async fn load_executed<E: Send + Sync + 'static>(
-        &self,
+        self: &Arc<Self>,
         key: Hashed<K>,
         loader: &Arc<dyn AnyAsyncLoader<K, V, E>>,
     ) -> Result<Entry<K, V>, Arc<E>> {
@@ -110,7 +130,7 @@ where
 
     /// `None` if the executor has dropped the task.
     async fn load_in_a_task<E: Send + Sync + 'static>(
-        &self,
+        self: &Arc<Self>,
         key: Hashed<&K>,
         loader: &Arc<dyn AnyAsyncLoader<K, V, E>>,
     ) -> Made<K, V, E> {
@@ -120,7 +140,6 @@ where
         loop {
             let brought = pin!(wait.until(|| self.peek_entry(key)));
             let begun = self.begin_load::<Arc<E>>(None, &draft, &mut joined, &mut Replaces::none());
-            let begun = begun.map(|begun| self.look_again(begun, &draft, &mut Replaces::none()));
             match begun {
                 Ok(Begun::Ended(loaded)) => return Some(loaded),
                 Ok(Begun::Leading(flight, _)) => {
@@ -140,7 +159,7 @@ where
     /// Starts a reload of the key's entry, or a load if there is no entry. Returns whether this
     /// call has.
     pub fn refresh_key_async<Q: ToKey<K> + ?Sized, E: Send + Sync + 'static>(
-        &self,
+        self: &Arc<Self>,
         key: Hashed<&Q>,
         loader: &Arc<dyn AnyAsyncLoader<K, V, E>>,
     ) -> bool {
@@ -148,26 +167,24 @@ where
         if let Some(entry) = self.peek_entry(key) {
             return self.refresh_node(entry.node());
         }
-        let Some(place) = self.refresh().and_then(|reloads| reloads.place()) else {
-            return false;
-        };
+        let place = self.refresh().and_then(|reloads| reloads.place());
+        let Some(place) = place else { return false };
         let draft = self.draft_for_load(key.to_key());
         let begun = self.begin_load::<Arc<E>>(None, &draft, &mut None, &mut Replaces::none());
-        let begun = begun.map(|begun| self.look_again(begun, &draft, &mut Replaces::none()));
         let Ok(Begun::Leading(flight, _)) = begun else { return false };
         drop(self.begin_load_task(flight, draft, Some(place), loader));
         true
     }
 
     fn begin_load_task<E: Send + Sync + 'static>(
-        &self,
+        self: &Arc<Self>,
         flight: FlightGuard,
         draft: OwnedDraft<K, V>,
         place: Option<Place>,
         loader: &Arc<dyn AnyAsyncLoader<K, V, E>>,
     ) -> impl Future<Output = Option<Made<K, V, E>>> + use<K, V, S, E> {
         // A task that waits must not keep the cache: the executor may be the cache's own.
-        let (engine, loader) = (self.for_a_job(), Arc::clone(loader));
+        let (engine, loader) = (Arc::downgrade(self), Arc::clone(loader));
         self.begin_task(async move {
             let engine = engine.upgrade()?;
             let key = draft.key().clone();
@@ -187,7 +204,7 @@ where
     /// # Errors
     /// That of the first key that has one.
     pub async fn load_many_executed<'q, Q, E: Send + Sync + 'static>(
-        &self,
+        self: &Arc<Self>,
         keys: impl IntoIterator<Item = &'q Q>,
         loader: &Arc<dyn AnyAsyncLoader<K, V, E>>,
     ) -> (Result<Answers<V>, Arc<E>>, bool)
@@ -196,7 +213,7 @@ where
         V: Clone,
     {
         let keys: Vec<&Q> = keys.into_iter().collect();
-        let wanted = self.want_all(keys.iter().copied());
+        let wanted = as_task(|| self.want_all(keys.iter().copied()));
         let missing = Missing::of(&wanted);
         if missing.positions().next().is_none() {
             return (Ok(self.answers(wanted)), true);
@@ -207,7 +224,7 @@ where
             let (_, flight) = as_task(|| self.flight_of(draft.hashed()));
             flight.iter().for_each(|flight| flight.assert_not_own());
         }
-        let (engine, stored) = (self.for_a_job(), Arc::clone(loader));
+        let (engine, stored) = (Arc::downgrade(self), Arc::clone(loader));
         let begins = self.begin_task(async move {
             let engine = engine.upgrade()?;
             Some(engine.load_wanted_by(wanted, &*stored).await)
@@ -215,7 +232,7 @@ where
         if let Some(Some(loaded)) = begins.await {
             return loaded;
         }
-        self.load_wanted_by(self.want_all(keys), &**loader).await
+        self.load_wanted_by(as_task(|| self.want_all(keys)), &**loader).await
     }
 
     async fn load_wanted_by<E: Send + Sync + 'static>(
@@ -229,5 +246,60 @@ where
         let load = |keys: &[&K]| loader.load_many(keys.iter().copied().cloned().collect());
         let into_result = |pairs| Ok(LoadedMany { pairs, absent: None });
         self.load_many_async(wanted, load, into_result).await
+    }
+}
+
+/// The answer of a stored loader. Its panic is a failure.
+async fn asked<V, E: Send + Sync + 'static>(
+    mut asked: AsyncAnswer<'_, Reloaded<V>, E>,
+) -> Answer<V> {
+    let answer = poll_fn(|context| {
+        let poll = catch_user_panic(|| asked.as_mut().poll(context));
+        poll.map_or(Poll::Ready(None), |poll| poll.map(Some))
+    });
+    let failed = |error| Some(NoValue::Failed(Arc::new(error)));
+    answer.await.map_or(Err(None), |answer| answer.map_err(failed))
+}
+
+impl<K: Eq + Clone, V> Engine<K, V> {
+    /// [`reload`](Self::reload) by a loader that awaits.
+    async fn reload_async<E: Send + Sync + 'static>(
+        &self,
+        reloading: Reloading,
+        loader: &dyn AnyAsyncLoader<K, V, E>,
+    ) -> Option<Entry<K, V>> {
+        let node = self.pool.handle(reloading.node().clone());
+        let made = {
+            let answer = pin!(Some(asked(loader.reload(node.key(), node.value()))));
+            let exchange = Exchange::new();
+            let operation = pin!(Some(self.reload_asking(reloading, &exchange)));
+            Parts { exchange: &exchange, operation, user: answer }.run(made_before, identity).await
+        };
+        self.core.drop_caught(node);
+        made
+    }
+
+    async fn reload_asking(
+        &self,
+        reloading: Reloading,
+        exchange: &Exchange<(), Answer<V>>,
+    ) -> Option<Entry<K, V>> {
+        let node = self.pool.handle(reloading.node().clone());
+        let ended = match as_task(|| catch_user_panic(|| self.begin_reload(&node))) {
+            None => None,
+            Some(Err(ended)) => Some((ended, None)),
+            Some(Ok(flight)) => {
+                let timer = LoadTimer::start(&self.core);
+                let answer = exchange.ask(flight.token(), ()).await;
+                timer.stop(answer.is_ok());
+                reloading.give_place_back();
+                let read_at = reloading.read_at;
+                as_task(|| catch_user_panic(|| self.land_reload(&node, read_at, answer, flight)))
+            }
+        };
+        let made = self.end_reload(reloading, ended);
+        self.core.drop_caught(node);
+        as_task(|| self.after_write());
+        made
     }
 }

@@ -1,17 +1,24 @@
 //! Loads by tasks.
 
-use super::drive::{as_task, drive};
+use super::drive::{as_task, drive, flight_ended};
 use super::exchange::{Exchange, Parts};
 use crate::clock::ReadTimes;
-use crate::engine::Engine;
+use crate::engine::bulk::{
+    Answers, FirstError, Missing, OwnLoads, Unasked, Wanted, keys_of, polled,
+};
 use crate::engine::flights::FlightGuard;
 use crate::engine::loads::{Begun, LoadTimer, NoLoadCondition, OwnedReplaces, PendingLoad};
+use crate::engine::reentrancy::{Frame, ReentrancyMark};
+use crate::engine::{Engine, WithHasher};
 use crate::entry::Entry;
 use crate::hash::Hashed;
 use crate::key_source::KeySource;
-use crate::loaded::{LoaderOutcome, LoaderResult, Reason};
+use crate::loaded::{Loaded, LoadedMany, LoaderResult, Reason};
 use crate::pool::OwnedDraft;
-use std::future::Future;
+use crate::primitives::plain::Arc;
+use crate::primitives::seeded;
+use std::future::{Future, poll_fn};
+use std::hash::{BuildHasher, Hash};
 use std::pin::{Pin, pin};
 
 /// A value that the caller's future is to make.
@@ -32,12 +39,9 @@ impl<K, V> UnmadePlainly<K, V> {
     }
 }
 
-/// The outcome of a load by a task.
-pub type Loaded<K, V, R> = Result<Entry<K, V>, <R as LoaderOutcome>::Reason>;
-
 /// Here a load asks the caller's future for the value that is to replace an entry, or for the
 /// first.
-type MadeValue<K, V, N> = Exchange<Option<Entry<K, V>>, Result<crate::loaded::Loaded<V>, N>>;
+type MadeValue<K, V, N> = Exchange<Option<Entry<K, V>>, Result<Loaded<V>, N>>;
 
 impl<K: Eq, V> Engine<K, V> {
     /// Reads the key's entry, which may be stale.
@@ -86,7 +90,7 @@ impl<K: Eq, V> Engine<K, V> {
         init: Pin<&mut Option<F>>,
         begin: impl FnMut(Option<Entry<K, V>>) -> Option<F>,
         result_of: fn(F::Output) -> R,
-    ) -> Loaded<K, V, R> {
+    ) -> Result<Entry<K, V>, R::Reason> {
         let exchange = Exchange::new();
         let operation = pin!(Some(self.make_asking(unmade, &exchange)));
         let parts = Parts { exchange: &exchange, operation, user: init };
@@ -101,39 +105,40 @@ impl<K: Eq, V> Engine<K, V> {
     ) -> Result<Entry<K, V>, N> {
         // Dropped after the flight. It may have the last count on the entry that it judged.
         let mut replaces;
-        let (draft, begun) = match unmade.take().expect("it is taken once") {
-            Unmade::Leading(flight, draft) => {
-                replaces = OwnedReplaces::new(None);
-                (draft, Begun::Leading(flight, None))
-            }
-            Unmade::Missing { key, replaces: of_caller } => {
-                replaces = of_caller;
-                self.begin_load_async(key, &mut replaces).await
+        // In a block, so that the future has no room for `begun` while it asks.
+        let (draft, flight, old) = {
+            let (draft, begun) = match unmade.take().expect("it is taken once") {
+                Unmade::Leading(flight, draft) => {
+                    replaces = OwnedReplaces::new(None);
+                    let begun = replaces.lend(|replaces| self.look_again(flight, &draft, replaces));
+                    (draft, begun)
+                }
+                Unmade::Missing { key, replaces: of_caller } => {
+                    replaces = of_caller;
+                    self.begin_load_async(key, &mut replaces).await
+                }
+            };
+            match begun {
+                Begun::Leading(flight, old) => (draft, flight, old),
+                Begun::Ended(loaded) => {
+                    as_task(|| self.after_write());
+                    return loaded;
+                }
             }
         };
-        match replaces.lend(|replaces| self.look_again(begun, &draft, replaces)) {
-            Begun::Ended(loaded) => {
-                as_task(|| self.after_write());
-                loaded
+        let timer = LoadTimer::start(&self.core);
+        let made = exchange.ask(flight.token(), old).await;
+        timer.stop(made.is_ok());
+        as_task(|| {
+            // The flight is entered here because it ends here: marks end in the order of a stack.
+            let flight = flight.enter();
+            let loaded = replaces.lend(|replaces| self.land_made(draft, made, flight, replaces));
+            if loaded.is_err() {
+                // The future's polls may have left deliveries.
+                self.after_write();
             }
-            Begun::Leading(flight, old) => {
-                let timer = LoadTimer::start(&self.core);
-                let made = exchange.ask(flight.token(), old).await;
-                timer.stop(&made);
-                as_task(|| {
-                    // The flight is entered here because it ends here: marks end in the order of a
-                    // stack.
-                    let flight = flight.enter();
-                    let loaded =
-                        replaces.lend(|replaces| self.land_made(draft, made, flight, replaces));
-                    if loaded.is_err() {
-                        // The future's polls may have left deliveries.
-                        self.after_write();
-                    }
-                    loaded
-                })
-            }
-        }
+            loaded
+        })
     }
 
     /// [`value_or_load`](Self::value_or_load) for a key that the caller has just found without an
@@ -152,7 +157,7 @@ impl<K: Eq, V> Engine<K, V> {
             }
         };
         as_task(|| {
-            let led = self.lead(begun, draft);
+            let led = Self::lead(begun, draft);
             // The comparisons of keys may have left deliveries.
             self.after_write();
             led
@@ -170,5 +175,95 @@ impl<K: Eq, V> Engine<K, V> {
             || replaces.lend(|replaces| self.begin_load(None, &draft, &mut joined, replaces));
         let begun = drive(begin).await;
         (draft, begun)
+    }
+}
+
+/// The loads of a call, and the loader's future.
+struct Round<F> {
+    own: OwnLoads,
+    loading: Option<Pin<Box<F>>>,
+}
+
+impl<F: Future> Round<F> {
+    /// Makes the loader's future, and polls it to its end. Returns also the loads.
+    async fn run(&mut self, load: impl FnOnce(&OwnLoads) -> F) -> (F::Output, OwnLoads) {
+        let Self { own, loading } = self;
+        let loading = loading.insert(polled(own, || Box::pin(load(own))));
+        let made = poll_fn(|context| polled(own, || loading.as_mut().poll(context))).await;
+        (made, own.take())
+    }
+}
+
+impl<F> Drop for Round<F> {
+    /// The round has ended, or the task was cancelled, or the future has panicked. As in
+    /// [`Parts`](super::exchange::Parts).
+    fn drop(&mut self) {
+        let mut own = self.own.take();
+        let mark = own.token().map(Frame::Cancelling).and_then(ReentrancyMark::push);
+        if mark.is_none() || seeded("cancelled-rounds-land-first") {
+            drop(own.take());
+        }
+        self.loading = None;
+        drop(mark);
+    }
+}
+
+impl<K: Hash + Eq, V, S: BuildHasher> WithHasher<K, V, S> {
+    /// [`load_many`](Self::load_many) by tasks, when the keys have been read. Also returns whether
+    /// the call wrote nothing. Its caller waits for listeners.
+    ///
+    /// # Errors
+    /// As [`load_many`](Self::load_many).
+    pub async fn load_many_async<E, I, F>(
+        &self,
+        mut wanted: Vec<Wanted<K, V>>,
+        mut loader: impl FnMut(&[&K]) -> F,
+        into_result: impl Fn(F::Output) -> Result<LoadedMany<I>, E>,
+    ) -> (Result<Answers<V>, Arc<E>>, bool)
+    where
+        V: Clone,
+        E: Send + Sync + 'static,
+        I: IntoIterator<Item = (K, Result<Loaded<V>, E>)>,
+        F: Future,
+    {
+        let (mut missing, mut wrote_nothing) = (Missing::of(&wanted), true);
+        let mut failed = FirstError::NONE;
+        loop {
+            let (own, other) = as_task(|| self.begin_round(&mut wanted, &mut missing));
+            if !own.is_empty() {
+                let timer = LoadTimer::start(&self.core);
+                let mut round = Round { own, loading: None };
+                let (made, own) = round.run(|own| loader(&keys_of(&wanted, own))).await;
+                let landed = as_task(|| {
+                    self.land_round(&mut wanted, own, timer, into_result(made), &mut failed)
+                });
+                // Others may wait for what the loader's future holds.
+                drop(round);
+                as_task(|| self.after_write());
+                if let Some(unasked) = landed {
+                    wrote_nothing = false;
+                    self.insert_unasked_async(unasked).await;
+                }
+            }
+            if let Some(error) = failed.settled(missing.positions()) {
+                return (Err(error), wrote_nothing);
+            }
+            match other {
+                None => break,
+                Some(other) => flight_ended(other).await,
+            }
+        }
+        (Ok(self.answers(wanted)), wrote_nothing)
+    }
+
+    /// Inserts what the loader was not asked for.
+    async fn insert_unasked_async(&self, unasked: Unasked<K, V>) {
+        // Those that need not wait come first: a dropped future drops the others.
+        let begin = |(key, made)| as_task(|| self.begin_insert_loaded(key, made));
+        let waiting: Vec<_> = unasked.into_iter().filter_map(begin).collect();
+        for mut insert in waiting {
+            drive(|| self.step_insert(&mut insert)).await;
+            as_task(|| self.after_write());
+        }
     }
 }

@@ -10,15 +10,10 @@
 //! The future of one load or computation meets the operation in an [`exchange`], so that this is
 //! compiled once for all futures.
 
-mod compute;
 mod drive;
 mod exchange;
 mod executed;
 mod load;
-mod load_many;
-mod notify;
-mod reload;
-mod retain;
 mod write;
 
 pub use drive::as_task;

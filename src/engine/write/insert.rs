@@ -5,7 +5,7 @@ use super::hooks::Readings;
 use crate::clock::Timestamp;
 use crate::engine::Engine;
 use crate::engine::asked::{Answered, Basis, Insert, InsertState, Terms, Waiting};
-use crate::engine::flights::{Obstacle, OnLoad};
+use crate::engine::flights::{FlightKind, Obstacle};
 use crate::engine::read::{NodeRef, Slot};
 use crate::engine::step::{Step, block_on};
 use crate::engine::typed::Asking;
@@ -278,7 +278,9 @@ impl<K: Eq, V> Engine<K, V> {
         // Dropped after the flight, also when a hook panics: these may be the last counts on an
         // entry, whose destructors may use the key.
         let (_stable, _put);
-        let flight = self.acquire_key(node.hashed(), &share, OnLoad::Overtake)?.enter();
+        let flight = self
+            .begin_flight(node.hashed(), FlightKind::Exclusive, None, &share, &|_| true)?
+            .enter();
         _stable = self.stable_entry(node.hashed());
         let local = self.pool.local(node);
         _put = self.put_owning(local, attempt.terms, None, Readings::Precise);

@@ -3,7 +3,7 @@
 use crate::engine::Engine;
 use crate::engine::conflict::Attempt;
 use crate::engine::event::Event;
-use crate::engine::flights::{Clearance, Obstacle, OnLoad};
+use crate::engine::flights::{Clearance, FlightKind, Obstacle};
 use crate::engine::read::Slot;
 use crate::engine::step::{Step, block_on, is_owned};
 use crate::entry::{Entry, Origin};
@@ -112,7 +112,8 @@ impl<K: Eq, V> Engine<K, V> {
         // Dropped after the flight: this may be the last count on the entry, whose destructor may
         // use the key.
         let _kept;
-        let flight = self.acquire_key(key, &share, OnLoad::Overtake)?.enter();
+        let flight =
+            self.begin_flight(key, FlightKind::Exclusive, None, &share, &|_| true)?.enter();
         let (entry, _) = self.stable_entry(key);
         _kept = entry.clone();
         let judged = entry.filter(|entry| self.judge(entry.node(), condition));
