@@ -51,7 +51,7 @@ use crate::primitives::atomic::{
 };
 use crate::primitives::guarded::GuardedU32;
 use crate::primitives::plain::OnceLock;
-use crate::primitives::{Patience, Spin, ordering_unless_seeded, seeded};
+use crate::primitives::{Patience, Wait, ordering_unless_seeded, seeded};
 
 /// The largest capacity of a ring, in events. The layout of the account depends on it.
 pub const MAX_CAPACITY: usize = 512;
@@ -229,7 +229,7 @@ impl<const SEGMENTS: usize> Ring<SEGMENTS> {
     /// gives up and leaves this event, and all events behind it, to another drain.
     #[inline]
     fn next(&self, position: usize, taken: u64, patience: Patience) -> Option<(&Slot, u64)> {
-        let mut spin = Spin::default();
+        let mut wait = Wait::new(patience);
         loop {
             // Without a segment, its first pusher has yet to store it, if there is one.
             let slot = self
@@ -240,8 +240,7 @@ impl<const SEGMENTS: usize> Ring<SEGMENTS> {
                 0 if self.account().count() <= taken || seeded("write-drain-ends-at-a-gap") => {
                     return None;
                 }
-                0 if patience == Patience::Wait => spin.pause(),
-                0 if spin.try_pause() => {}
+                0 if wait.pause() => {}
                 0 => return None,
                 event => return slot.map(|slot| (slot, event)),
             }

@@ -45,7 +45,7 @@ impl Index {
         mut probe: impl FnMut(NodeId) -> Probe,
     ) -> Option<NodeId> {
         let fingerprint = fingerprint_of(hash);
-        let mut table = self.root.current(guard);
+        let mut table = self.current(guard);
         let mut gone = NodeId::NONE;
         loop {
             let Some((ctrl, chain)) = Chain::open(table.home(hash)) else {
@@ -68,7 +68,7 @@ impl Index {
     /// resolves the remaining cases.
     #[inline(always)]
     pub fn lookup_home(&self, guard: &Guard, hash: Hash32) -> HomeLookup {
-        let home = self.root.current(guard).home(hash);
+        let home = self.current(guard).home(hash);
         let Some((ctrl, _)) = Chain::open(home) else {
             return if seeded("index-glimpse-at-moved") {
                 HomeLookup::Absent

@@ -79,9 +79,9 @@
 //!      stays as it is, and a later help moves it.
 //! 8. **Tables** are reached only through `current` and `next`, by threads that are pinned by
 //!    [`crate::epoch::pin`]. A table is retired once, after `current` has advanced past it. Its
-//!    `next` is retired later still. A retired table belongs to [`Retired`](retired::Retired),
-//!    which frees it after a grace period. So a reference that was obtained under a guard is valid
-//!    as long as the guard. Only the drop of the index frees tables without a grace period.
+//!    `next` is retired later still. A retired table belongs to [`Index::free_retired`], which
+//!    frees it after a grace period. So a reference that was obtained under a guard is valid as
+//!    long as the guard. Only the drop of the index frees tables without a grace period.
 //! 9. **Overflow buckets** belong to their home bucket and are reached through it. Only two kinds
 //!    of threads may reach them:
 //!    * threads that have seen, under the pin they still hold, that the home bucket had not moved
@@ -122,7 +122,7 @@
 //! | `Table::moving` (a lock) | helpers | helpers | acquire / release | all copies, for `current` |
 //! | `Retired::state` (a lock) | threads that retire or free | the same | acquire / release | what waits for its grace period |
 //! | `Retired::count` | the same | all threads | relaxed | nothing: it tells when to take that lock |
-//! | `Root` (`current`) | the last helper | all threads | release / acquire | the table and all copies |
+//! | `Index::current` | the last helper | all threads | release / acquire | the table and all copies |
 //!
 //! # Alternatives that lost
 //!
@@ -153,22 +153,18 @@ mod bucket;
 mod exact;
 mod find;
 mod fingerprint;
-mod hint;
-mod lock;
 mod memory;
 mod resize;
-mod retired;
-mod root;
 mod state;
 mod table;
 mod walk;
 mod write;
 
 pub use crate::primitives::Patience;
+pub use bucket::BucketBusy;
 pub use exact::{Exact, Search};
 pub use find::{HomeLookup, Probe};
 pub use fingerprint::SLOTS;
-pub use lock::BucketBusy;
 pub use memory::EmptyOverflow;
 pub use resize::moves_for;
 pub use state::Index;
