@@ -130,6 +130,9 @@ pub struct Meta {
     generation: AtomicU16,
 }
 
+#[cfg(not(cortado_loom))]
+const _: () = assert!(size_of::<Meta>() == 48);
+
 impl Meta {
     /// Starts a life with one count, held by the caller, and with neither key nor value.
     pub fn begin(&self, hash: Hash32) {
@@ -383,12 +386,4 @@ impl Meta {
 /// is for ever.
 pub fn remaining(deadline: Timestamp, now: Timestamp) -> Option<std::time::Duration> {
     (deadline != NEVER).then(|| deadline.saturating_since(now).to_duration())
-}
-
-#[cfg(all(test, not(cortado_loom)))]
-mod tests {
-    #[test]
-    fn a_small_key_and_value_complete_a_cache_line() {
-        assert_eq!(size_of::<super::Meta>(), 48);
-    }
 }

@@ -5,15 +5,7 @@
 /// target has no such instruction.
 #[inline(always)]
 pub fn prefetch<T: ?Sized>(place: &T) {
-    #[cfg(all(target_arch = "x86_64", not(cortado_loom)))]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: the instruction is a hint that changes nothing and faults on no address. SSE is
-        // in x86-64's baseline.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(place).cast::<i8>()) };
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(cortado_loom))))]
-    let _ = place;
+    prefetch_address(std::ptr::from_ref(place).addr());
 }
 
 /// [`prefetch`] by address. The address need not be that of any object.
@@ -22,7 +14,8 @@ pub fn prefetch_address(address: usize) {
     #[cfg(all(target_arch = "x86_64", not(cortado_loom)))]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: as above; the pointer is never dereferenced.
+        // SAFETY: the instruction is a hint that changes nothing and faults on no address. SSE is
+        // in x86-64's baseline.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::without_provenance::<i8>(address)) };
     }
     #[cfg(not(all(target_arch = "x86_64", not(cortado_loom))))]

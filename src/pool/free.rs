@@ -1,6 +1,6 @@
 //! Striped stacks of free ids; see the [module](super) for the protocol.
 
-use super::address::{Address, NodeMemory};
+use super::chunks::{Address, NodeMemory};
 use crate::links::NodeId;
 use crate::prefetch::prefetch;
 use crate::primitives::atomic::Ordering::{Acquire, Relaxed, Release};

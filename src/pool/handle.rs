@@ -5,12 +5,9 @@ use super::raw::RawPool;
 use crate::hash::Hashed;
 use crate::links::NodeId;
 use crate::node::{Meta, state};
-use crate::primitives::{Arc, OnDrop};
+use crate::primitives::Arc;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
-
-/// Prefetch distance of drops, in nodes (`docs/performance.md` has the gain).
-const AHEAD: usize = 4;
 
 /// One count on a node, without the node's types. It keeps key and value, even after the cache has
 /// given up its own count.
@@ -65,58 +62,6 @@ impl Drop for RawHandle {
     }
 }
 
-impl RawPool {
-    /// Gives up a count on node `id`. If it was the last one, drops key and value at once, on this
-    /// thread, and frees the node.
-    pub fn release(&self, id: NodeId) {
-        if self.meta(id).release() {
-            self.destroy(id);
-        }
-    }
-
-    /// Gives up the cache's own count on node `id`, if the cache has one. Returns true if it was
-    /// the last count. Only for the end of the cache, when no reader's guard needs the count any
-    /// more.
-    #[must_use]
-    pub fn give_up(&self, id: NodeId) -> bool {
-        if !self.exists(id) {
-            return false;
-        }
-        let meta = self.meta(id);
-        if meta.state() & state::OWNED == 0 {
-            return false;
-        }
-        meta.clear_state(state::OWNED);
-        meta.release()
-    }
-
-    /// Drops key and value of a node whose last count the caller has given up. Then frees the node,
-    /// even if a destructor panics.
-    pub fn destroy(&self, id: NodeId) {
-        self.destroy_all(&[id], |drop_contents| drop_contents());
-    }
-
-    /// Drops keys and values of nodes whose last counts the caller has given up. Then frees the
-    /// nodes, in one step for all of them, even if `each` panics.
-    ///
-    /// `each` is called for each node. It must call its argument, which drops the node's contents.
-    /// It must not panic before the last node, because the contents of the nodes after it would not
-    /// be dropped. If `each` panics for the last node, all contents have been dropped.
-    pub fn destroy_all(&self, ids: &[NodeId], mut each: impl FnMut(&dyn Fn())) {
-        debug_assert!(ids.iter().all(|&id| self.meta(id).refs() == 0), "a node has a count");
-        let _free = OnDrop(|| self.free(ids));
-        for (n, &id) in ids.iter().enumerate() {
-            if let Some(&next) = ids.get(n + AHEAD) {
-                // SAFETY: as below.
-                unsafe { self.prefetch_contents(next) };
-            }
-            // SAFETY: the last count is gone, and was the caller's (rule 4). A second call finds
-            // nothing to drop.
-            each(&|| unsafe { self.drop_contents(id) });
-        }
-    }
-}
-
 /// A [`RawHandle`] with its types.
 #[repr(transparent)]
 pub struct Handle<K, V> {
@@ -152,6 +97,11 @@ impl<K, V> Handle<K, V> {
     #[inline]
     pub fn raw(&self) -> &RawHandle {
         &self.raw
+    }
+
+    /// Another count on the node, without its types.
+    pub fn share(&self) -> RawHandle {
+        self.raw.clone()
     }
 
     #[inline]

@@ -78,23 +78,17 @@
 //! that of the first chunks, which are smaller than a block and have fewer than 256 nodes together,
 //! and all columns.
 
-mod address;
 mod chunks;
 mod columns;
 mod free;
 mod handle;
-mod hard_deadline;
 mod raw;
-mod refresh;
 mod reserve;
-mod surplus;
 mod typed;
 mod views;
 
-pub use columns::{Column, Columns};
+pub use columns::{Column, Columns, HardDeadline, RefreshMark};
 pub use handle::{Handle, RawHandle};
-pub use hard_deadline::HardDeadline;
 pub use raw::RawPool;
-pub use refresh::RefreshMark;
 pub use typed::{Draft, Local, NodeAddress, OwnedDraft, Pool};
 pub use views::{FARTHEST, Timers};

@@ -1,17 +1,18 @@
 //! The pool with its types, and drafts: nodes under construction.
 #![expect(unsafe_code, reason = "keys and values live in the pool's raw memory")]
 
-use super::address::Address;
+use super::chunks::{Address, Drops, Shape, pair_offset, stride_of};
 use super::columns::Columns;
 use super::handle::{Handle, RawHandle};
-use super::raw::{Drops, RawPool, Shape, pair_offset, stride_of};
+use super::raw::RawPool;
 use crate::hash::Hashed;
 use crate::links::NodeId;
 use crate::node::{Meta, state};
 use crate::prefetch::prefetch_pointees;
-use crate::primitives::Arc;
+use crate::primitives::{Arc, OnDrop};
 use std::alloc::Layout;
 use std::marker::PhantomData;
+use std::ops::Deref;
 use std::ptr::{addr_of, addr_of_mut};
 
 /// A [`RawPool`] whose pairs are `(K, V)`. It is `Send` and `Sync` because raw pools are: they are
@@ -24,14 +25,21 @@ pub struct Pool<K, V> {
     types: PhantomData<fn(&mut (K, V))>,
 }
 
-unsafe fn drop_key<K, V>(pair: *mut u8) {
-    // SAFETY: the caller (drop_contents) owns an initialised key in this pair.
-    unsafe { addr_of_mut!((*pair.cast::<(K, V)>()).0).drop_in_place() };
-}
-
-unsafe fn drop_value<K, V>(pair: *mut u8) {
-    // SAFETY: the caller (drop_contents) owns an initialised value in this pair.
-    unsafe { addr_of_mut!((*pair.cast::<(K, V)>()).1).drop_in_place() };
+unsafe fn drop_contents<K, V>(pair: *mut u8, bits: u8) {
+    let pair = pair.cast::<(K, V)>();
+    // SAFETY: the caller passes the pair of a node, whose memory has this layout.
+    let (key, value) = unsafe { (addr_of_mut!((*pair).0), addr_of_mut!((*pair).1)) };
+    // The value is dropped even if the key's destructor panics.
+    let _value = OnDrop(|| {
+        if bits & state::VALUE != 0 {
+            // SAFETY: the caller owns an initialised value in this pair.
+            unsafe { value.drop_in_place() };
+        }
+    });
+    if bits & state::KEY != 0 {
+        // SAFETY: the caller owns an initialised key in this pair.
+        unsafe { key.drop_in_place() };
+    }
 }
 
 unsafe fn prefetch_contents<K, V>(pair: *mut u8) {
@@ -50,8 +58,7 @@ unsafe fn prefetch_contents<K, V>(pair: *mut u8) {
 impl<K: Send + Sync + 'static, V: Send + Sync + 'static> Pool<K, V> {
     const DROPS: Drops = Drops {
         are_needed: std::mem::needs_drop::<(K, V)>(),
-        key: drop_key::<K, V>,
-        value: drop_value::<K, V>,
+        contents: drop_contents::<K, V>,
         prefetch: prefetch_contents::<K, V>,
     };
 
@@ -72,12 +79,6 @@ impl<K, V> Pool<K, V> {
     #[inline]
     pub fn raw(&self) -> &Arc<RawPool> {
         &self.raw
-    }
-
-    #[cfg(any(feature = "internals", cortado_loom))]
-    #[inline]
-    pub fn meta(&self, id: NodeId) -> &Meta {
-        self.raw.meta(id)
     }
 
     /// The address of node `id`, found once for several accesses to it.
@@ -132,7 +133,7 @@ impl<K, V> Pool<K, V> {
         // place is within the pair.
         unsafe { addr_of_mut!((*address.pair()).0).write(key) };
         address.meta().begin_state(state::KEY);
-        Draft { node: Local { pool: self, address, id } }
+        DraftBy { node: Local { pool: self, address, id } }
     }
 }
 
@@ -252,30 +253,31 @@ impl<K, V> Drop for Local<'_, K, V> {
 /// A node that has a key and is not in the index: it is under construction, or never to be
 /// published. Other threads may share it by handle, to compare keys. So the value is written at
 /// most once.
-pub struct Draft<'p, K, V> {
-    node: Local<'p, K, V>,
+///
+/// The thread that makes the node holds it by a [`Local`]. An operation that keeps the node between
+/// two of its steps holds it by a [`Handle`], which borrows nothing.
+pub struct DraftBy<N> {
+    node: N,
+}
+
+/// A draft of the thread that makes it.
+pub type Draft<'p, K, V> = DraftBy<Local<'p, K, V>>;
+/// A draft that borrows nothing.
+pub type OwnedDraft<K, V> = DraftBy<Handle<K, V>>;
+
+impl<N> Deref for DraftBy<N> {
+    type Target = N;
+
+    #[inline]
+    fn deref(&self) -> &N {
+        &self.node
+    }
 }
 
 impl<'p, K, V> Draft<'p, K, V> {
-    #[cfg(any(feature = "internals", cortado_loom))]
-    #[inline]
-    pub fn key(&self) -> &K {
-        self.node.key()
-    }
-
-    #[inline]
-    pub fn hashed(&self) -> Hashed<&K> {
-        self.node.hashed()
-    }
-
-    /// Takes another count on the node, by which its key can be read.
-    pub fn share(&self) -> RawHandle {
-        self.node.share()
-    }
-
     /// The same draft, without the borrow of the pool.
     pub fn detach(self) -> OwnedDraft<K, V> {
-        OwnedDraft { handle: self.node.handle() }
+        DraftBy { node: self.node.handle() }
     }
 
     /// Completes the node.
@@ -293,30 +295,10 @@ impl<'p, K, V> Draft<'p, K, V> {
     }
 }
 
-/// A [`Draft`] that borrows nothing: an operation may keep it between two of its steps.
-pub struct OwnedDraft<K, V> {
-    handle: Handle<K, V>,
-}
-
 impl<K, V> OwnedDraft<K, V> {
-    #[inline]
-    pub fn key(&self) -> &K {
-        self.handle.key()
-    }
-
-    #[inline]
-    pub fn hashed(&self) -> Hashed<&K> {
-        self.handle.hashed()
-    }
-
-    /// Another count on the node, by which its key can be read.
-    pub fn share(&self) -> RawHandle {
-        self.handle.raw().clone()
-    }
-
     /// Gives up making the node. The handle has its key, and no value.
     pub fn into_key(self) -> Handle<K, V> {
-        self.handle
+        self.node
     }
 
     /// The same draft, which borrows its pool again. There is one draft of a node at any time,
@@ -325,6 +307,6 @@ impl<K, V> OwnedDraft<K, V> {
     /// # Panics
     /// If the draft is of another pool.
     pub fn attach(self, pool: &Pool<K, V>) -> Draft<'_, K, V> {
-        Draft { node: pool.local(&self.handle) }
+        DraftBy { node: pool.local(&self.node) }
     }
 }
