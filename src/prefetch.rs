@@ -11,6 +11,7 @@ pub fn prefetch<T: ?Sized>(place: &T) {
 /// [`prefetch`] by address. The address need not be that of any object.
 #[inline(always)]
 pub fn prefetch_address(address: usize) {
+    let _ = address;
     #[cfg(all(target_arch = "x86_64", not(cortado_loom)))]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -18,8 +19,6 @@ pub fn prefetch_address(address: usize) {
         // in x86-64's baseline.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::without_provenance::<i8>(address)) };
     }
-    #[cfg(not(all(target_arch = "x86_64", not(cortado_loom))))]
-    let _ = address;
 }
 
 /// [`prefetch_pointees`] looks at so many words of an object. A `String` or a `Vec` has three, and
@@ -44,6 +43,7 @@ pub fn prefetch_contents<T>(object: &T) {
 /// initialised.
 #[inline(always)]
 pub unsafe fn prefetch_pointees<T>(object: *const T) {
+    let _ = object;
     #[cfg(all(target_arch = "x86_64", target_pointer_width = "64", not(any(cortado_loom, miri))))]
     if align_of::<T>() >= align_of::<usize>() {
         for word in 0..(size_of::<T>() / size_of::<usize>()).min(WORDS) {
@@ -61,10 +61,4 @@ pub unsafe fn prefetch_pointees<T>(object: *const T) {
             }
         }
     }
-    #[cfg(not(all(
-        target_arch = "x86_64",
-        target_pointer_width = "64",
-        not(any(cortado_loom, miri))
-    )))]
-    let _ = object;
 }

@@ -14,6 +14,4 @@ pub mod ring;
 pub mod spill;
 pub mod write;
 
-mod stripes;
-
-pub use stripes::stripe_count;
+pub use ring::stripe_count;

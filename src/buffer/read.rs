@@ -20,15 +20,12 @@
 //! * A hint only when the stripe is full (Caffeine): the records between the hint and the drain are
 //!   lost.
 
-use super::stripes::{Stripes, stripe_count};
+use super::ring::{Stripes, stripe_count};
 use crate::links::NodeId;
 use crate::primitives::{Patience, seeded};
 
 /// A stripe holds this many ids.
-#[cfg(not(cortado_loom))]
-const STRIPE_CAPACITY: usize = 64;
-#[cfg(cortado_loom)]
-const STRIPE_CAPACITY: usize = 2;
+const STRIPE_CAPACITY: usize = if cfg!(cortado_loom) { 2 } else { 64 };
 
 /// At this count of pending ids, a push returns [`Push::HalfFull`].
 const HALF: u64 = (STRIPE_CAPACITY / 2) as u64;
@@ -46,7 +43,6 @@ pub enum Push {
 }
 
 /// See the [module](self).
-#[derive(Debug)]
 pub struct ReadBuffer {
     stripes: Stripes<1>,
 }

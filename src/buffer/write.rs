@@ -48,9 +48,8 @@ use crate::primitives::atomic::Ordering::Relaxed;
 use crate::primitives::guarded::GuardedU64;
 use crate::primitives::{Patience, on_unwind, seeded};
 
-use super::ring::{Account, MAX_CAPACITY, SEGMENT};
+use super::ring::{MAX_CAPACITY, SEGMENT, Stripes};
 use super::spill::Spill;
-use super::stripes::Stripes;
 
 /// A stripe holds this many batches: one that is due, and one that arrives until a thread drains.
 const BATCHES: usize = 2;
@@ -97,7 +96,6 @@ pub struct Drained {
 }
 
 /// See the [module](self).
-#[derive(Debug)]
 pub struct WriteBuffer {
     stripes: Stripes<{ MAX_CAPACITY / SEGMENT }>,
     /// The thresholds of the pressure. They order nothing: a stale value only makes a drain come
@@ -128,14 +126,16 @@ impl WriteBuffer {
     ///
     /// Unless `1 <= batch <= MAX_BATCH`.
     pub fn new(stripes: usize, limits: WriteLimits) -> Self {
-        let WriteLimits { batch, weight, spilled_events, spilled_weight } = limits;
+        let batch = limits.batch;
         assert!((1..=MAX_BATCH).contains(&batch), "batch must be in 1..={MAX_BATCH}, is {batch}");
-        Self {
+        let buffer = Self {
             stripes: Stripes::new(stripes, batch * BATCHES),
-            batch: GuardedU64::new(batch as u64),
-            weight_limit: GuardedU64::new(weight),
-            spill: Spill::new(spilled_events, spilled_weight),
-        }
+            batch: GuardedU64::default(),
+            weight_limit: GuardedU64::default(),
+            spill: Spill::new(),
+        };
+        buffer.set_limits(limits);
+        buffer
     }
 
     /// Changes the limits. The memory of the stripes stays as it is, so a batch does not grow
@@ -155,7 +155,16 @@ impl WriteBuffer {
     #[inline(always)]
     pub fn push(&self, event: u64, weight: u32) -> Result<Pressure, u64> {
         let (before, now) = self.stripes.mine().push(event, weight).ok_or(event)?;
-        Ok(self.pressure(before, now))
+        let limit = self.weight_limit.load(Relaxed);
+        Ok(if now.weight() > limit {
+            Pressure::Urgent
+        } else if now.count() >= self.batch.load(Relaxed) || now.weight() >= due_weight(limit) {
+            Pressure::Drain
+        } else if before.count() == 0 && !seeded("write-first-goes-unasked") {
+            Pressure::First
+        } else {
+            Pressure::Low
+        })
     }
 
     /// A push whose thread is preempted before it has stored the event. The result stores it.
@@ -174,20 +183,6 @@ impl WriteBuffer {
     /// Whether an event of this weight is urgent whatever else its stripe holds.
     pub fn is_heavy(&self, weight: u32) -> bool {
         u64::from(weight) > self.weight_limit.load(Relaxed)
-    }
-
-    #[inline]
-    fn pressure(&self, before: Account, now: Account) -> Pressure {
-        let limit = self.weight_limit.load(Relaxed);
-        if now.weight() > limit {
-            Pressure::Urgent
-        } else if now.count() >= self.batch.load(Relaxed) || now.weight() >= due_weight(limit) {
-            Pressure::Drain
-        } else if before.count() == 0 && !seeded("write-first-goes-unasked") {
-            Pressure::First
-        } else {
-            Pressure::Low
-        }
     }
 
     /// Hands events to `apply`, within `limits`: first the spilled ones, then the others. The

@@ -36,13 +36,12 @@ impl Head {
 type Popped<'p> = Option<(NodeId, Address<'p>)>;
 
 /// Free ids, last in first out per stripe.
-#[derive(Debug)]
 pub struct FreeList {
     /// Allocated by the first push: a cache from which nothing was removed yet needs no stripes.
     stripes: OnceLock<Box<Stripes>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Stripes {
     /// Each is a [`Head`].
     heads: [CachePadded<AtomicU64>; STRIPES],

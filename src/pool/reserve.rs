@@ -101,15 +101,13 @@ impl Reserve {
         }
         let mut state = self.state.lock();
         let state = &mut *state;
-        let mut entry = match state.partial.first_entry() {
-            Some(entry) => entry,
-            None => {
-                let Some(Reverse(first)) = state.parked.pop() else { return 0 };
-                let whole = Block { untouched: self.block_len(), ..Block::default() };
-                state.partial.insert(first, whole);
-                state.partial.first_entry().expect("just inserted")
-            }
-        };
+        if state.partial.is_empty()
+            && let Some(Reverse(first)) = state.parked.pop()
+        {
+            let whole = Block { untouched: self.block_len(), ..Block::default() };
+            state.partial.insert(first, whole);
+        }
+        let Some(mut entry) = state.partial.first_entry() else { return 0 };
         let first = *entry.key();
         let block = entry.get_mut();
         let mut count = 0;

@@ -131,8 +131,12 @@ impl<T: Copy> Blocks<T> {
             self.split();
         }
         while wanted < self.count() {
-            let (given_up, target) = self.pop();
-            merge(self.get_mut(target), given_up);
+            // The last block's keys go back to its elder.
+            let last = self.count() - 1;
+            let given_up = *self.get(last);
+            self.resized(last);
+            self.chunks[last / CHUNK].pop();
+            merge(self.get_mut(Self::elder(last)), given_up);
         }
     }
 
@@ -174,16 +178,6 @@ impl<T: Copy> Blocks<T> {
         }
         chunk.push(copy);
         self.resized(new + 1);
-    }
-
-    /// Removes the last block. Returns its content, and the index of the block that holds its keys
-    /// from now on.
-    fn pop(&mut self) -> (T, usize) {
-        let last = self.count() - 1;
-        let given_up = *self.get(last);
-        self.resized(last);
-        self.chunks[last / CHUNK].pop();
-        (given_up, Self::elder(last))
     }
 
     fn resized(&mut self, count: usize) {
