@@ -92,13 +92,13 @@ impl Bucket {
     #[inline]
     pub fn fingerprints(&self) -> Fingerprints {
         let order = ordering_unless_seeded("index-tags-relaxed", Acquire);
-        Fingerprints::new(self.fingerprints.load(order), self.ctrl.load(order))
+        Fingerprints { word: self.fingerprints.load(order), ctrl: self.ctrl.load(order) }
     }
 
     /// [`fingerprints`](Self::fingerprints) for a caller that has just read the control word.
     #[inline]
     pub fn fingerprints_beside(&self, ctrl: Ctrl) -> Fingerprints {
-        Fingerprints::new(self.fingerprints.load(Acquire), ctrl.0)
+        Fingerprints { word: self.fingerprints.load(Acquire), ctrl: ctrl.0 }
     }
 
     /// The id in a slot, or [`NodeId::NONE`]. Acquire pairs with the release in [`Bucket::put`] and

@@ -101,7 +101,7 @@ impl<'g, H: HashOf> Exact<'g, H> {
             return Err(Changed);
         }
         let seen = scan(lock.home, Chain::locked(&lock), fingerprint, &mut |id| id == self.hit);
-        Ok(Locked::of(lock, fingerprint, seen))
+        Ok(Locked { lock, fingerprint: fingerprint.into(), seen })
     }
 }
 

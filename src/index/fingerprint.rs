@@ -18,17 +18,13 @@ pub const EMPTY: u8 = 0;
 /// The fingerprints of a bucket, as they were read.
 #[derive(Clone, Copy)]
 pub struct Fingerprints {
-    word: u64,
-    ctrl: u64,
+    /// The fingerprint word.
+    pub word: u64,
+    /// The control word.
+    pub ctrl: u64,
 }
 
 impl Fingerprints {
-    /// The fingerprints in the fingerprint word and in the control word.
-    #[inline(always)]
-    pub fn new(word: u64, ctrl: u64) -> Self {
-        Self { word, ctrl }
-    }
-
     /// The slots with this fingerprint.
     #[inline(always)]
     pub fn matching(self, fingerprint: u8) -> Slots {

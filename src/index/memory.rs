@@ -201,7 +201,8 @@ unsafe impl Sync for Buckets {}
 /// The memory of a table to come, which is zeroed piece by piece: no operation has to zero a large
 /// table. 16 MiB take 10 ms if the allocator does not get them from the system.
 pub struct Preparation {
-    len: usize,
+    /// The number of buckets.
+    pub len: usize,
     words: Vec<u64>,
 }
 
@@ -209,11 +210,6 @@ impl Preparation {
     /// The memory of so many buckets, none of it zeroed.
     pub fn new(len: usize) -> Self {
         Self { len, words: Vec::with_capacity(Buckets::words(len)) }
-    }
-
-    /// The number of buckets.
-    pub fn len(&self) -> usize {
-        self.len
     }
 
     /// Zeroes so many bytes more. Returns true when all are.

@@ -73,8 +73,8 @@
 //!    * **Lock order:** a thread takes the lock of `Index::preparation` while it holds no other
 //!      lock of the index, and takes none under it. Memory is allocated, zeroed and freed under it.
 //!      The other locks are taken in this order: `Moving`, a bucket of the table, a bucket of the
-//!      next table, `Retired`. Only the helper holds two buckets. The holder of a bucket in the
-//!      next table waits for no lock, so no deadlock is possible.
+//!      next table, `Index::retired`. Only the helper holds two buckets. The holder of a bucket in
+//!      the next table waits for no lock, so no deadlock is possible.
 //!    * The helper may [skip](Patience::Skip) a bucket that another thread has locked. The bucket
 //!      stays as it is, and a later help moves it.
 //! 8. **Tables** are reached only through `current` and `next`, by threads that are pinned by
@@ -120,8 +120,8 @@
 //! | `Table::next` | `resize_for`, once | all threads | release / acquire | the new table |
 //! | `Index::preparation` (a lock) | callers of `resize_for` | the same | acquire / release | zeroed memory, which they own until it is a table |
 //! | `Table::moving` (a lock) | helpers | helpers | acquire / release | all copies, for `current` |
-//! | `Retired::state` (a lock) | threads that retire or free | the same | acquire / release | what waits for its grace period |
-//! | `Retired::count` | the same | all threads | relaxed | nothing: it tells when to take that lock |
+//! | `Index::retired` (a lock) | threads that retire or free | the same | acquire / release | what waits for its grace period |
+//! | `Index::retired_count` | the same | all threads | relaxed | nothing: it tells when to take that lock |
 //! | `Index::current` | the last helper | all threads | release / acquire | the table and all copies |
 //!
 //! # Alternatives that lost
@@ -151,21 +151,20 @@
 
 mod bucket;
 mod exact;
-mod find;
 mod fingerprint;
 mod memory;
+mod read;
 mod resize;
 mod state;
 mod table;
-mod walk;
 mod write;
 
 pub use crate::primitives::Patience;
 pub use bucket::BucketBusy;
 pub use exact::{Exact, Search};
-pub use find::{HomeLookup, Probe};
 pub use fingerprint::SLOTS;
 pub use memory::EmptyOverflow;
+pub use read::{HomeLookup, Probe};
 pub use resize::moves_for;
 pub use state::Index;
 pub use table::HashOf;

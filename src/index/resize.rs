@@ -59,8 +59,7 @@ impl Index {
             return true;
         }
         let wanted = table.bits_wanted(entries, self.least_bits).map(|bits| 1 << bits);
-        let begun =
-            preparation.take().filter(|begun| is_of_use(begun.len(), wanted, table, entries));
+        let begun = preparation.take().filter(|begun| is_of_use(begun.len, wanted, table, entries));
         let Some(mut begun) = begun.or_else(|| wanted.map(Preparation::new)) else { return false };
         if begun.zero(PIECE) {
             table.next.install(Table::new(begun.finish()), guard);

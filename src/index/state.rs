@@ -30,7 +30,9 @@ const OVERFLOWS: usize = 256;
 /// index.
 pub struct Index {
     current: Link,
-    retired: Retired,
+    /// The number of things in `retired`. A hint: it tells when to take the lock.
+    retired_count: AtomicUsize,
+    retired: Mutex<Retired>,
     /// [`Table::hint`] of the current table. Accesses are relaxed, and it is out of date at times:
     /// then the prefetched line is useless, or no longer exists.
     hint: AtomicUsize,
@@ -48,22 +50,15 @@ pub struct Index {
 /// the end of the cache.
 #[derive(Default)]
 struct Retired {
-    /// The number of things in the state. A hint: it tells when to take the lock.
-    count: AtomicUsize,
-    state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
     /// What waits for its grace period, the oldest first.
     waiting: VecDeque<Waiting>,
     /// A table that no thread is in any more. Its memory is given back.
     free: Option<Box<Table>>,
 }
 
-// SAFETY: rules 8 and 9: what is in here is reached by no link of the index. So it is owned by the
-// state, which any thread may free once the grace periods are over.
-unsafe impl Send for State {}
+// SAFETY: rules 8 and 9: what is in here is reached by no link of the index. So it is owned by this
+// value, which any thread may free once the grace periods are over.
+unsafe impl Send for Retired {}
 
 struct Waiting {
     grace: Grace,
@@ -76,18 +71,9 @@ enum What {
     Table(ptr::NonNull<Table>),
 }
 
-impl State {
+impl Retired {
     fn is_due(&self) -> bool {
         self.waiting.front().is_some_and(|oldest| oldest.grace.is_over())
-    }
-}
-
-impl Retired {
-    /// Takes over what no link leads to any more.
-    fn push(&self, what: What) {
-        self.count.fetch_add(1, Relaxed);
-        let mut state = self.state.lock();
-        state.waiting.push_back(Waiting { grace: next_grace(), what });
     }
 }
 
@@ -100,7 +86,8 @@ impl Index {
         Self {
             hint: AtomicUsize::new(table.hint()),
             current: Link(Atomic::new(table)),
-            retired: Retired::default(),
+            retired_count: AtomicUsize::new(0),
+            retired: Mutex::default(),
             least_bits,
             preparation: Mutex::new(None),
         }
@@ -130,7 +117,7 @@ impl Index {
         // Rule 8: the swap took away the only link to the table, and this thread is the one that
         // did so. References to the table end with the guards of now.
         let old = ptr::NonNull::new(old.as_raw().cast_mut()).expect("it is `done`");
-        self.retired.push(What::Table(old));
+        self.retire(What::Table(old));
     }
 
     /// Updates the hint to the current table, even if `current` advances meanwhile. If it advances
@@ -174,6 +161,13 @@ impl Index {
         moving.is_some_and(|moving| !moving.held.is_empty())
     }
 
+    /// Takes over what no link leads to any more.
+    fn retire(&self, what: What) {
+        self.retired_count.fetch_add(1, Relaxed);
+        let mut retired = self.retired.lock();
+        retired.waiting.push_back(Waiting { grace: next_grace(), what });
+    }
+
     /// Takes over an overflow that
     /// [`Locked::take_empty_overflow`](super::Locked::take_empty_overflow) has returned, or that no
     /// bucket links to any more. The caller holds no bucket.
@@ -181,36 +175,36 @@ impl Index {
         if seeded("index-chain-without-grace") {
             overflow.wipe();
         }
-        self.retired.push(What::Overflow(overflow));
+        self.retire(What::Overflow(overflow));
     }
 
     /// The number of tables that the index has moved from, and whose memory is not all freed. It is
     /// not known how much of their memory is left.
     pub fn retired_tables(&self) -> usize {
-        let state = self.retired.state.lock();
+        let retired = self.retired.lock();
         let is_table = |waiting: &&Waiting| matches!(waiting.what, What::Table(_));
-        state.waiting.iter().filter(is_table).count() + usize::from(state.free.is_some())
+        retired.waiting.iter().filter(is_table).count() + usize::from(retired.free.is_some())
     }
 
     /// The first grace period that retired tables or overflows wait for. When it is over,
     /// [`free_retired`](Self::free_retired) has something to free.
     pub fn awaited_grace(&self) -> Option<Grace> {
-        if self.retired.count.load(Relaxed) == 0 {
+        if self.retired_count.load(Relaxed) == 0 {
             return None;
         }
-        self.retired.state.lock().waiting.front().map(|oldest| oldest.grace)
+        self.retired.lock().waiting.front().map(|oldest| oldest.grace)
     }
 
     /// Frees retired overflows, and gives a piece of a retired table's memory back to the system;
     /// true if there is more to free now.
     pub fn free_retired(&self) -> bool {
-        if self.retired.count.load(Relaxed) == 0 {
+        if self.retired_count.load(Relaxed) == 0 {
             return false;
         }
-        let mut state = self.retired.state.lock();
+        let mut retired = self.retired.lock();
         let mut freed = 0;
-        while state.free.is_none() && freed < OVERFLOWS && state.is_due() {
-            match state.waiting.pop_front().map(|oldest| oldest.what) {
+        while retired.free.is_none() && freed < OVERFLOWS && retired.is_due() {
+            match retired.waiting.pop_front().map(|oldest| oldest.what) {
                 // SAFETY: rule 9: the bucket no longer links to it, and every thread that was
                 // pinned then has dropped its guard.
                 Some(What::Overflow(overflow)) => unsafe { overflow.free() },
@@ -218,20 +212,20 @@ impl Index {
                     // SAFETY: rule 8: no link leads to the table, and every thread that was pinned
                     // when the last one was taken away has dropped its guard.
                     let table = unsafe { Box::from_raw(table.as_ptr()) };
-                    state.free = Some(table);
+                    retired.free = Some(table);
                 }
                 None => {}
             }
-            freed += usize::from(state.free.is_none());
+            freed += usize::from(retired.free.is_none());
         }
-        if let Some(table) = &mut state.free
+        if let Some(table) = &mut retired.free
             && !table.buckets.give_back(PIECE)
         {
-            state.free = None;
+            retired.free = None;
             freed += 1;
         }
-        self.retired.count.fetch_sub(freed, Relaxed);
-        state.free.is_some() || state.is_due()
+        self.retired_count.fetch_sub(freed, Relaxed);
+        retired.free.is_some() || retired.is_due()
     }
 }
 
@@ -243,7 +237,7 @@ impl Drop for Index {
         while let Some(mut table) = unsafe { link.0.try_into_owned() } {
             link = mem::take(&mut table.next);
         }
-        for Waiting { what, .. } in self.retired.state.get_mut().waiting.drain(..) {
+        for Waiting { what, .. } in self.retired.get_mut().waiting.drain(..) {
             match what {
                 // SAFETY: rule 9: no thread can reach it (`&mut self`), and nothing else frees it.
                 What::Overflow(overflow) => unsafe { overflow.free() },

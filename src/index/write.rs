@@ -97,12 +97,8 @@ impl Index {
             None if !version.overflows() => (fingerprints.free().next()? as u32, NodeId::NONE),
             None => return None,
         };
-        Some(Found {
-            home,
-            version,
-            fingerprint: fingerprint.into(),
-            seen: ScanResult { bucket: home, slot, id },
-        })
+        let seen = ScanResult { bucket: home, slot, id };
+        Some(Found { home, version, fingerprint: fingerprint.into(), seen })
     }
 
     /// Searches for an entry. Returns `None` if the bucket is locked, and `wait` is over.
@@ -120,15 +116,12 @@ impl Index {
             let home = table.home(hash);
             match Chain::open(home) {
                 None => table = table.successor(guard),
-                Some((version, _)) if version.is_locked() => {
-                    if !wait.pause() {
-                        return None;
-                    }
-                }
-                Some((version, chain)) => {
+                Some((version, chain)) if !version.is_locked() => {
                     let seen = scan(home, chain, fingerprint, &mut is_match);
                     return Some(Found { home, version, fingerprint: fingerprint.into(), seen });
                 }
+                Some(_) if wait.pause() => {}
+                Some(_) => return None,
             }
         }
     }
@@ -247,16 +240,12 @@ impl<'g> Found<'g> {
 /// A thread that holds it runs no user code, waits for nothing, and locks no second bucket.
 #[must_use = "dropping it unlocks the bucket"]
 pub struct Locked<'g> {
-    lock: HomeLock<'g>,
-    fingerprint: u32,
-    seen: ScanResult<'g>,
+    pub(super) lock: HomeLock<'g>,
+    pub(super) fingerprint: u32,
+    pub(super) seen: ScanResult<'g>,
 }
 
 impl<'g> Locked<'g> {
-    pub(super) fn of(lock: HomeLock<'g>, fingerprint: u8, seen: ScanResult<'g>) -> Self {
-        Self { lock, fingerprint: fingerprint.into(), seen }
-    }
-
     /// The entry's id, if it is in the index.
     #[inline(always)]
     pub fn id(&self) -> Option<NodeId> {

@@ -88,7 +88,7 @@ mod typed;
 mod views;
 
 pub use columns::{Column, Columns, HardDeadline, RefreshMark};
-pub use handle::{Handle, RawHandle};
+pub use handle::{Draft, Handle, Local, OwnedDraft, RawHandle};
 pub use raw::RawPool;
-pub use typed::{Draft, Local, NodeAddress, OwnedDraft, Pool};
+pub use typed::{NodeAddress, Pool};
 pub use views::{FARTHEST, Timers};

@@ -264,13 +264,10 @@ impl RawPool {
     /// more.
     #[must_use]
     pub fn give_up(&self, id: NodeId) -> bool {
-        if !self.exists(id) {
+        if !self.exists(id) || self.meta(id).state() & state::OWNED == 0 {
             return false;
         }
         let meta = self.meta(id);
-        if meta.state() & state::OWNED == 0 {
-            return false;
-        }
         meta.clear_state(state::OWNED);
         meta.release()
     }
