@@ -23,12 +23,6 @@ impl<'g> Chain<'g> {
         (!ctrl.is_moved()).then_some((ctrl, Self(Some(home))))
     }
 
-    /// The buckets that have entries, of a chain that was just opened with the control word `ctrl`.
-    #[inline(always)]
-    pub fn in_use(self, ctrl: Ctrl) -> impl Iterator<Item = &'g Bucket> + Clone {
-        self.take(if ctrl.overflows() { usize::MAX } else { 1 })
-    }
-
     /// The chain of a locked bucket. Being locked, the bucket has not moved.
     pub fn locked(lock: &HomeLock<'g>) -> Self {
         Self(Some(lock.home))
@@ -212,15 +206,18 @@ impl Preparation {
         Self { len, words: Vec::with_capacity(Buckets::words(len)) }
     }
 
-    /// Zeroes so many bytes more. Returns true when all are.
-    pub fn zero(&mut self, bytes: usize) -> bool {
+    /// Zeroes so many bytes more. Returns the buckets when all are.
+    ///
+    /// # Errors
+    ///
+    /// The preparation, if there is more to zero.
+    pub fn zero(mut self, bytes: usize) -> Result<Buckets, Self> {
         let all = Buckets::words(self.len);
         self.words.resize(all.min(self.words.len() + bytes / size_of::<u64>()), 0);
-        self.words.len() == all
-    }
-
-    pub fn finish(self) -> Buckets {
-        Buckets::of(self.words.into_boxed_slice(), self.len)
+        if self.words.len() < all {
+            return Err(self);
+        }
+        Ok(Buckets::of(self.words.into_boxed_slice(), self.len))
     }
 }
 

@@ -67,7 +67,8 @@ impl Index {
                 table = table.successor(guard);
                 continue;
             };
-            let chain = chain.in_use(ctrl);
+            // Without the bit there is no entry in the overflow (rule 11).
+            let chain = chain.take(if ctrl.overflows() { usize::MAX } else { 1 });
             let mut result = scan(chain.clone(), fingerprint, &mut gone, &mut probe);
             if seeded("index-gone-without-moved-check") && result.is_continue() {
                 result = scan(chain, fingerprint, &mut gone, &mut probe);

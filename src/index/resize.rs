@@ -60,11 +60,10 @@ impl Index {
         }
         let wanted = table.bits_wanted(entries, self.least_bits).map(|bits| 1 << bits);
         let begun = preparation.take().filter(|begun| is_of_use(begun.len, wanted, table, entries));
-        let Some(mut begun) = begun.or_else(|| wanted.map(Preparation::new)) else { return false };
-        if begun.zero(PIECE) {
-            table.next.install(Table::new(begun.finish()), guard);
-        } else {
-            *preparation = Some(begun);
+        let Some(begun) = begun.or_else(|| wanted.map(Preparation::new)) else { return false };
+        match begun.zero(PIECE) {
+            Ok(buckets) => table.next.install(Table::new(buckets), guard),
+            Err(begun) => *preparation = Some(begun),
         }
         true
     }
