@@ -14,4 +14,8 @@ pub mod ring;
 pub mod spill;
 pub mod write;
 
+#[cfg(any(feature = "internals", cortado_loom))]
+#[path = "../whitebox/buffer_audit.rs"]
+mod audit;
+
 pub use ring::stripe_count;

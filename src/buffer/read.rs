@@ -44,7 +44,7 @@ pub enum Push {
 
 /// See the [module](self).
 pub struct ReadBuffer {
-    stripes: Stripes<1>,
+    pub(super) stripes: Stripes<1>,
 }
 
 impl ReadBuffer {
@@ -80,12 +80,6 @@ impl ReadBuffer {
     #[inline(always)]
     pub fn id_of(word: u64) -> NodeId {
         NodeId::from_raw(word as u32)
-    }
-
-    /// Whether no id is pending.
-    #[cfg(any(feature = "internals", cortado_loom))]
-    pub fn is_empty(&self) -> bool {
-        self.stripes.iter().all(|stripe| stripe.account().count() == 0)
     }
 
     /// How many ids all stripes can hold together.

@@ -334,7 +334,7 @@ impl<const SEGMENTS: usize> Stripes<SEGMENTS> {
     }
 
     #[inline]
-    fn get(&self, number: usize) -> Option<&Ring<SEGMENTS>> {
+    pub(super) fn get(&self, number: usize) -> Option<&Ring<SEGMENTS>> {
         self.places.get()?[number].get().map(|ring| &***ring)
     }
 
@@ -345,14 +345,8 @@ impl<const SEGMENTS: usize> Stripes<SEGMENTS> {
         self.places.get_or_init(places)[number].get_or_init(ring)
     }
 
-    /// The stripes that some thread has pushed into.
-    #[cfg(any(feature = "internals", cortado_loom))]
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Ring<SEGMENTS>> {
-        (0..self.len).filter_map(|number| self.get(number))
-    }
-
-    /// `iter`, where each call begins with another stripe, so that a drain with a
-    /// limit starves none.
+    /// The stripes that some thread has pushed into. Each call begins with another stripe, so that
+    /// a drain with a limit starves none.
     pub(super) fn rotate(&self) -> impl Iterator<Item = &Ring<SEGMENTS>> {
         let first = self.first.load(Relaxed);
         self.first.store(first.wrapping_add(1), Relaxed);

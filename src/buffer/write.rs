@@ -97,7 +97,7 @@ pub struct Drained {
 
 /// See the [module](self).
 pub struct WriteBuffer {
-    stripes: Stripes<{ MAX_CAPACITY / SEGMENT }>,
+    pub(super) stripes: Stripes<{ MAX_CAPACITY / SEGMENT }>,
     /// The thresholds of the pressure. They order nothing: a stale value only makes a drain come
     /// earlier or later.
     batch: GuardedU64,
@@ -167,14 +167,6 @@ impl WriteBuffer {
         })
     }
 
-    /// A push whose thread is preempted before it has stored the event. The result stores it.
-    #[cfg(test)]
-    pub fn stalled_push(&self, event: u64, weight: u32) -> impl FnOnce() + '_ {
-        let stripe = self.stripes.mine();
-        let (before, _) = stripe.reserve(weight).expect("the stripe is not full");
-        move || stripe.store(before, event, weight)
-    }
-
     /// Whether the stripe of this thread holds more weight than its limit.
     pub fn is_urgent(&self) -> bool {
         self.stripes.mine().account().weight() > self.weight_limit.load(Relaxed)
@@ -222,12 +214,6 @@ impl WriteBuffer {
         drained
     }
 
-    /// Whether no event is pending. An event that is just being pushed may count already.
-    #[cfg(any(feature = "internals", cortado_loom))]
-    pub fn is_empty(&self) -> bool {
-        self.spill.count() == 0 && self.stripes.iter().all(|stripe| stripe.account().count() == 0)
-    }
-
     /// The number of stripes.
     pub fn stripes(&self) -> usize {
         self.stripes.len
@@ -242,13 +228,6 @@ impl WriteBuffer {
     /// [`MAX_CAPACITY`], however many stripes there are.
     pub fn portion(&self) -> usize {
         self.capacity().min(2 * MAX_CAPACITY) / 2
-    }
-
-    /// Sum of the weights of all pending events, in the stripes and in the spill.
-    #[cfg(any(feature = "internals", cortado_loom))]
-    pub fn pending_weight(&self) -> u64 {
-        let in_stripes: u64 = self.stripes.iter().map(|stripe| stripe.account().weight()).sum();
-        in_stripes + self.spill.weight()
     }
 }
 

@@ -87,6 +87,10 @@ mod reserve;
 mod typed;
 mod views;
 
+#[cfg(any(feature = "internals", cortado_loom))]
+#[path = "../whitebox/pool_audit.rs"]
+mod audit;
+
 pub use columns::{Column, Columns, HardDeadline, RefreshMark};
 pub use handle::{Draft, Handle, Local, OwnedDraft, RawHandle};
 pub use raw::RawPool;

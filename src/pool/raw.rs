@@ -29,7 +29,7 @@ pub struct RawPool {
     stride: usize,
     pair_offset: usize,
     shape: Shape,
-    free: FreeList,
+    pub(super) free: FreeList,
     /// A dead node. Ids in unallocated chunks resolve to it, so that the lookup is branch-free.
     /// (With debug assertions the lookup of such an id panics.)
     sentinel: AtomicPtr<u8>,
@@ -38,7 +38,7 @@ pub struct RawPool {
     /// The next id that was never handed out.
     next: AtomicU32,
     /// Free ids that are not on the free lists, and whose memory may go back to the system.
-    reserve: Reserve,
+    pub(super) reserve: Reserve,
     /// For each chunk, the distance in bytes from the start of its allocation to its first node.
     /// The thread that allocates a chunk holds the lock. Chunks beyond the end are unallocated.
     offsets: Mutex<Vec<usize>>,
@@ -348,19 +348,6 @@ impl RawPool {
     /// Moves up to `most` free ids to the reserve, needed or not. Returns how many were moved.
     pub fn shelve(&self, most: usize) -> usize {
         self.reserve.put(self, most)
-    }
-
-    /// Number of nodes in blocks that were given back, of the nodes handed out so far.
-    #[cfg(any(feature = "internals", cortado_loom))]
-    pub fn parked(&self) -> usize {
-        self.reserve.parked()
-    }
-
-    /// Visits all free nodes. No other thread may use the pool meanwhile.
-    #[cfg(any(feature = "internals", cortado_loom))]
-    pub fn for_each_free(&self, mut visit: impl FnMut(NodeId)) {
-        self.free.for_each(self, &mut visit);
-        self.reserve.for_each(self, visit);
     }
 }
 

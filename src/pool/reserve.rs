@@ -28,33 +28,33 @@ const IDS_PER_BLOCK: usize = 64;
 
 /// The ids of a block that are in the reserve.
 #[derive(Default)]
-struct Block {
+pub(super) struct Block {
     /// The first of the ids that are linked through `timer.next`.
-    head: NodeId,
+    pub(super) head: NodeId,
     /// The number of linked ids.
-    listed: usize,
+    pub(super) listed: usize,
     /// Number of ids at the block's end that have not been touched since the block was given back.
-    untouched: usize,
+    pub(super) untouched: usize,
 }
 
 /// Blocks by their first ids.
 #[derive(Default)]
-struct State {
+pub(super) struct State {
     /// The other blocks that have ids here, lowest first.
-    partial: BTreeMap<NodeId, Block>,
+    pub(super) partial: BTreeMap<NodeId, Block>,
     /// Blocks whose ids are all here and whose memory was given back to the system, lowest first.
-    parked: BinaryHeap<Reverse<NodeId>>,
+    pub(super) parked: BinaryHeap<Reverse<NodeId>>,
 }
 
 /// See the [module](self).
 pub struct Reserve {
     /// log2 of the nodes in a block.
-    bits: u32,
+    pub(super) bits: u32,
     /// So many free ids are no surplus, however few others there are.
     idle: usize,
     /// Number of ids in the reserve.
     len: AtomicUsize,
-    state: Mutex<State>,
+    pub(super) state: Mutex<State>,
 }
 
 impl Reserve {
@@ -70,7 +70,7 @@ impl Reserve {
     }
 
     /// The first id of a block that has not been touched since the block was given back.
-    fn first_untouched(&self, first: NodeId, block: &Block) -> NodeId {
+    pub(super) fn first_untouched(&self, first: NodeId, block: &Block) -> NodeId {
         let touched = self.block_len() - block.untouched;
         NodeId::from_raw(first.raw() + touched as u32)
     }
@@ -82,12 +82,6 @@ impl Reserve {
 
     pub fn len(&self) -> usize {
         self.len.load(Ordering::Relaxed)
-    }
-
-    /// Number of nodes whose memory was given back to the system.
-    #[cfg(any(feature = "internals", cortado_loom))]
-    pub fn parked(&self) -> usize {
-        self.state.lock().parked.len() << self.bits
     }
 
     /// Takes some ids out. Ids of the lowest block that has its memory come first, so that all
@@ -197,23 +191,5 @@ impl Reserve {
         }
         self.len.fetch_add(moved, Ordering::Relaxed);
         moved
-    }
-
-    /// Visits all ids that are here. No other thread may use the pool meanwhile.
-    #[cfg(any(feature = "internals", cortado_loom))]
-    pub fn for_each(&self, pool: &impl NodeMemory, mut visit: impl FnMut(NodeId)) {
-        let state = self.state.lock();
-        for (&first, block) in &state.partial {
-            let untouched = self.first_untouched(first, block).consecutive(block.untouched);
-            untouched.for_each(&mut visit);
-            let mut id = block.head;
-            for _ in 0..block.listed {
-                visit(id);
-                id = pool.at(id).meta().timer.next();
-            }
-        }
-        for &Reverse(first) in &state.parked {
-            first.consecutive(self.block_len()).for_each(&mut visit);
-        }
     }
 }
