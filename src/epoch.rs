@@ -25,7 +25,7 @@
 //! The handle of a thread lives in a thread-local. A thread that pins while its locals are being
 //! destroyed gets a handle for that one guard.
 
-use crate::primitives::atomic::Ordering;
+use crate::primitives::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use crate::primitives::thread::LocalKey;
 use crate::primitives::{ordering_unless_seeded, seeded, thread_cells};
 pub use crossbeam_epoch::Guard;
@@ -63,14 +63,14 @@ impl Grace {
     /// Whether it is under way or over. A hint: it may be about to begin.
     #[inline]
     pub fn has_begun(self) -> bool {
-        periods().load(Ordering::Relaxed).div_ceil(2) >= self.0.get()
+        periods().load(Relaxed).div_ceil(2) >= self.0.get()
     }
 
     /// Whether every guard is gone that was held when [`next_grace`] returned this. Then all that
     /// was done under those guards happens before what the caller does next.
     #[inline]
     pub fn is_over(self) -> bool {
-        periods().load(Ordering::Acquire) / 2 >= self.0.get()
+        periods().load(Acquire) / 2 >= self.0.get()
     }
 }
 
@@ -79,8 +79,7 @@ impl Grace {
 pub fn next_grace() -> Grace {
     // A change of the word, though it adds nothing: whoever begins the next period synchronises
     // with the last change.
-    let word =
-        periods().fetch_add(0, ordering_unless_seeded("grace-is-not-told", Ordering::AcqRel));
+    let word = periods().fetch_add(0, ordering_unless_seeded("grace-is-not-told", AcqRel));
     let is_under_way = word % 2 == 1 && !seeded("grace-joins-the-present");
     Grace(NonZero::<u64>::MIN.saturating_add(word / 2 + u64::from(is_under_way)))
 }
@@ -91,12 +90,10 @@ pub fn next_grace() -> Grace {
 /// the second advance.
 pub fn advance(guard: &Guard) -> bool {
     let periods = periods();
-    let word = periods.load(Ordering::Relaxed);
-    if word.is_multiple_of(2)
-        && periods.compare_exchange(word, word + 1, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-    {
+    let word = periods.load(Relaxed);
+    if word.is_multiple_of(2) && periods.compare_exchange(word, word + 1, AcqRel, Relaxed).is_ok() {
         guard.defer(move || {
-            periods.fetch_add(1, Ordering::Release);
+            periods.fetch_add(1, Release);
             note_release();
         });
     }

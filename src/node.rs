@@ -37,7 +37,10 @@ use crate::clock::{INSTANT, NEVER, Timestamp};
 use crate::hash::Hash32;
 use crate::links::Links;
 use crate::macros::number;
-use crate::primitives::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use crate::primitives::atomic::{
+    AtomicU8, AtomicU16, AtomicU32, AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
 use crate::primitives::guarded::{GuardedU32, GuardedU64};
 use crate::primitives::seeded;
 
@@ -130,16 +133,19 @@ pub struct Meta {
     generation: AtomicU16,
 }
 
+#[cfg(not(cortado_loom))]
+const _: () = assert!(size_of::<Meta>() == 48);
+
 impl Meta {
     /// Starts a life with one count, held by the caller, and with neither key nor value.
     pub fn begin(&self, hash: Hash32) {
-        self.deadline.store(GONE.raw(), Ordering::Relaxed);
-        self.created.store(0, Ordering::Relaxed);
-        self.hash.store(hash.raw(), Ordering::Relaxed);
-        self.weight.store(0, Ordering::Relaxed);
-        self.refs.store(1, Ordering::Relaxed);
-        self.record_period.store(NO_PERIOD, Ordering::Relaxed);
-        self.state.store(0, Ordering::Relaxed);
+        self.deadline.store(GONE.raw(), Relaxed);
+        self.created.store(0, Relaxed);
+        self.hash.store(hash.raw(), Relaxed);
+        self.weight.store(0, Relaxed);
+        self.refs.store(1, Relaxed);
+        self.record_period.store(NO_PERIOD, Relaxed);
+        self.state.store(0, Relaxed);
         self.timer.clear();
         self.queue.clear();
     }
@@ -148,13 +154,13 @@ impl Meta {
     #[cfg(cortado_loom)]
     pub fn wipe(&self) {
         self.begin(Hash32::FIRST);
-        self.refs.store(0, Ordering::Relaxed);
-        self.generation.store(0, Ordering::Relaxed);
+        self.refs.store(0, Relaxed);
+        self.generation.store(0, Relaxed);
     }
 
     #[inline]
     pub fn deadline(&self) -> Timestamp {
-        Timestamp::from_raw(self.deadline.load(Ordering::Acquire))
+        Timestamp::from_raw(self.deadline.load(Acquire))
     }
 
     /// Sets the fields that the inserter writes. Only before publication.
@@ -165,15 +171,15 @@ impl Meta {
         weight: u32,
         generation: GenerationMark,
     ) {
-        self.deadline.store(deadline.raw(), Ordering::Relaxed);
-        self.created.store(created.raw(), Ordering::Relaxed);
-        self.weight.store(weight, Ordering::Relaxed);
-        self.generation.store(generation.0, Ordering::Relaxed);
+        self.deadline.store(deadline.raw(), Relaxed);
+        self.created.store(created.raw(), Relaxed);
+        self.weight.store(weight, Relaxed);
+        self.generation.store(generation.0, Relaxed);
     }
 
     /// Sets another deadline. Only before publication.
     pub fn set_deadline(&self, deadline: Timestamp) {
-        self.deadline.store(deadline.raw(), Ordering::Relaxed);
+        self.deadline.store(deadline.raw(), Relaxed);
     }
 
     /// Makes the deadline no earlier than `deadline`, unless its expiry was claimed or the node is
@@ -183,12 +189,12 @@ impl Meta {
             let is_claimed = present & INSTANT == 0;
             (!is_claimed && present < deadline.raw()).then_some(deadline.raw())
         };
-        let _ = self.deadline.fetch_update(Ordering::AcqRel, Ordering::Acquire, raised);
+        let _ = self.deadline.fetch_update(AcqRel, Acquire, raised);
     }
 
     /// Notes that the end of the life was moved to an earlier instant.
     pub fn note_shortened(&self) {
-        self.generation.fetch_or(SHORTENED, Ordering::Relaxed);
+        self.generation.fetch_or(SHORTENED, Relaxed);
     }
 
     /// Moves the deadline from `judged` to `new`. Returns false if the deadline is no longer
@@ -201,7 +207,7 @@ impl Meta {
             self.note_shortened();
         }
         if seeded("extend-blindly") {
-            self.deadline.store(new.raw(), Ordering::Release);
+            self.deadline.store(new.raw(), Release);
             return true;
         }
         self.exchange_deadline(judged, new)
@@ -209,9 +215,7 @@ impl Meta {
 
     #[inline(always)]
     fn exchange_deadline(&self, judged: Timestamp, new: Timestamp) -> bool {
-        self.deadline
-            .compare_exchange(judged.raw(), new.raw(), Ordering::AcqRel, Ordering::Acquire)
-            .is_ok()
+        self.deadline.compare_exchange(judged.raw(), new.raw(), AcqRel, Acquire).is_ok()
     }
 
     /// Makes the expiry of the deadline `judged` final. Returns false if the deadline is no longer
@@ -228,7 +232,7 @@ impl Meta {
 
     /// Marks the node as unlinked, regardless of its deadline. Returns the deadline that it had.
     pub fn mark_gone(&self) -> Timestamp {
-        Timestamp::from_raw(self.deadline.swap(GONE.raw(), Ordering::AcqRel))
+        Timestamp::from_raw(self.deadline.swap(GONE.raw(), AcqRel))
     }
 
     /// [`mark_gone`](Self::mark_gone) for a deadline that no other thread can prolong now. A claim
@@ -236,34 +240,34 @@ impl Meta {
     /// earlier. Release as in `mark_gone`.
     #[inline(always)]
     pub fn mark_gone_alone(&self) -> Timestamp {
-        let deadline = self.deadline.load(Ordering::Relaxed);
-        self.deadline.store(GONE.raw(), Ordering::Release);
+        let deadline = self.deadline.load(Relaxed);
+        self.deadline.store(GONE.raw(), Release);
         Timestamp::from_raw(deadline)
     }
 
     /// Sets the time of the write from which the life counts. The caller holds the bucket.
     pub fn set_created(&self, created: Timestamp) {
-        self.created.store(created.raw(), Ordering::Relaxed);
+        self.created.store(created.raw(), Relaxed);
     }
 
     #[inline]
     pub fn created(&self) -> Timestamp {
-        Timestamp::from_raw(self.created.load(Ordering::Relaxed))
+        Timestamp::from_raw(self.created.load(Relaxed))
     }
 
     #[inline]
     pub fn hash(&self) -> Hash32 {
-        Hash32::from_raw(self.hash.load(Ordering::Relaxed))
+        Hash32::from_raw(self.hash.load(Relaxed))
     }
 
     #[inline]
     pub fn weight(&self) -> u32 {
-        self.weight.load(Ordering::Relaxed)
+        self.weight.load(Relaxed)
     }
 
     #[inline]
     pub fn generation(&self) -> GenerationMark {
-        GenerationMark(self.generation.load(Ordering::Relaxed) & !(SHORTENED | HAS_HARD_DEADLINE))
+        GenerationMark(self.generation.load(Relaxed) & !(SHORTENED | HAS_HARD_DEADLINE))
     }
 
     /// Whether the entry has a hard deadline. Acquire pairs with the Release in
@@ -271,58 +275,58 @@ impl Meta {
     /// is there.
     #[inline]
     pub fn has_hard_deadline(&self) -> bool {
-        self.generation.load(Ordering::Acquire) & HAS_HARD_DEADLINE != 0
+        self.generation.load(Acquire) & HAS_HARD_DEADLINE != 0
     }
 
     pub fn set_has_hard_deadline(&self) {
-        self.generation.fetch_or(HAS_HARD_DEADLINE, Ordering::Release);
+        self.generation.fetch_or(HAS_HARD_DEADLINE, Release);
     }
 
     /// Whether the deadline was ever moved to an earlier instant. If so, the wheel may have the
     /// node in a later place.
     pub fn was_shortened(&self) -> bool {
-        self.generation.load(Ordering::Relaxed) & SHORTENED != 0
+        self.generation.load(Relaxed) & SHORTENED != 0
     }
 
     #[inline]
     pub fn region(&self) -> u8 {
-        self.state.load(Ordering::Relaxed) >> REGION_SHIFT
+        self.state.load(Relaxed) >> REGION_SHIFT
     }
 
     /// Sets the region, a number of two bits.
     #[inline]
     pub fn set_region(&self, region: u8) {
-        self.state.store(self.state() | region << REGION_SHIFT, Ordering::Relaxed);
+        self.state.store(self.state() | region << REGION_SHIFT, Relaxed);
     }
 
     #[inline]
     pub fn state(&self) -> u8 {
-        self.state.load(Ordering::Relaxed) & !REGION
+        self.state.load(Relaxed) & !REGION
     }
 
     #[inline]
     pub fn set_state(&self, bits: u8) {
-        self.state.store(self.state.load(Ordering::Relaxed) | bits, Ordering::Relaxed);
+        self.state.store(self.state.load(Relaxed) | bits, Relaxed);
     }
 
     /// Sets the first state bits. Only for the node's only owner.
     #[inline]
     pub fn begin_state(&self, bits: u8) {
-        self.state.store(bits, Ordering::Relaxed);
+        self.state.store(bits, Relaxed);
     }
 
     #[inline]
     pub fn clear_state(&self, bits: u8) {
-        self.state.store(self.state.load(Ordering::Relaxed) & !bits, Ordering::Relaxed);
+        self.state.store(self.state.load(Relaxed) & !bits, Relaxed);
     }
 
     /// Marks a read in `record_period`. Returns true if it is the node's first read in that period,
     /// which must be recorded.
     #[inline]
     pub fn touch(&self, record_period: u8) -> bool {
-        let first = self.record_period.load(Ordering::Relaxed) != record_period;
+        let first = self.record_period.load(Relaxed) != record_period;
         if first {
-            self.record_period.store(record_period, Ordering::Relaxed);
+            self.record_period.store(record_period, Relaxed);
         }
         first
     }
@@ -330,18 +334,18 @@ impl Meta {
     /// The record period of the last recorded read, or of an update.
     #[inline]
     pub fn record_period(&self) -> u8 {
-        self.record_period.load(Ordering::Relaxed)
+        self.record_period.load(Relaxed)
     }
 
     #[inline]
     pub fn set_record_period(&self, record_period: u8) {
-        self.record_period.store(record_period, Ordering::Relaxed);
+        self.record_period.store(record_period, Relaxed);
     }
 
     /// Takes back the mark of a read whose record was lost.
     #[cold]
     pub fn untouch(&self) {
-        self.record_period.store(NO_PERIOD, Ordering::Relaxed);
+        self.record_period.store(NO_PERIOD, Relaxed);
     }
 
     /// Adds a count. The caller must hold a count, or a guard under which the node was in the
@@ -352,7 +356,7 @@ impl Meta {
     #[inline]
     pub fn retain(&self) {
         // Relaxed: a new count is made from an existing protection.
-        if self.refs.fetch_add(1, Ordering::Relaxed) > MAX_REFS {
+        if self.refs.fetch_add(1, Relaxed) > MAX_REFS {
             std::process::abort();
         }
     }
@@ -366,16 +370,16 @@ impl Meta {
         // that, and so does Acquire if no other count exists. (The holder of the only count is
         // alone: a new count is made from a count, or under a guard before the cache gives up its
         // own count.)
-        if self.refs.load(Ordering::Acquire) == 1 {
-            self.refs.store(0, Ordering::Relaxed);
+        if self.refs.load(Acquire) == 1 {
+            self.refs.store(0, Relaxed);
             return true;
         }
-        self.refs.fetch_sub(1, Ordering::AcqRel) == 1
+        self.refs.fetch_sub(1, AcqRel) == 1
     }
 
     #[inline]
     pub fn refs(&self) -> u32 {
-        self.refs.load(Ordering::Acquire)
+        self.refs.load(Acquire)
     }
 }
 
@@ -383,12 +387,4 @@ impl Meta {
 /// is for ever.
 pub fn remaining(deadline: Timestamp, now: Timestamp) -> Option<std::time::Duration> {
     (deadline != NEVER).then(|| deadline.saturating_since(now).to_duration())
-}
-
-#[cfg(all(test, not(cortado_loom)))]
-mod tests {
-    #[test]
-    fn a_small_key_and_value_complete_a_cache_line() {
-        assert_eq!(size_of::<super::Meta>(), 48);
-    }
 }

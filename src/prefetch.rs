@@ -5,28 +5,20 @@
 /// target has no such instruction.
 #[inline(always)]
 pub fn prefetch<T: ?Sized>(place: &T) {
-    #[cfg(all(target_arch = "x86_64", not(cortado_loom)))]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: the instruction is a hint that changes nothing and faults on no address. SSE is
-        // in x86-64's baseline.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(place).cast::<i8>()) };
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(cortado_loom))))]
-    let _ = place;
+    prefetch_address(std::ptr::from_ref(place).addr());
 }
 
 /// [`prefetch`] by address. The address need not be that of any object.
 #[inline(always)]
 pub fn prefetch_address(address: usize) {
+    let _ = address;
     #[cfg(all(target_arch = "x86_64", not(cortado_loom)))]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: as above; the pointer is never dereferenced.
+        // SAFETY: the instruction is a hint that changes nothing and faults on no address. SSE is
+        // in x86-64's baseline.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::without_provenance::<i8>(address)) };
     }
-    #[cfg(not(all(target_arch = "x86_64", not(cortado_loom))))]
-    let _ = address;
 }
 
 /// [`prefetch_pointees`] looks at so many words of an object. A `String` or a `Vec` has three, and
@@ -51,6 +43,7 @@ pub fn prefetch_contents<T>(object: &T) {
 /// initialised.
 #[inline(always)]
 pub unsafe fn prefetch_pointees<T>(object: *const T) {
+    let _ = object;
     #[cfg(all(target_arch = "x86_64", target_pointer_width = "64", not(any(cortado_loom, miri))))]
     if align_of::<T>() >= align_of::<usize>() {
         for word in 0..(size_of::<T>() / size_of::<usize>()).min(WORDS) {
@@ -68,10 +61,4 @@ pub unsafe fn prefetch_pointees<T>(object: *const T) {
             }
         }
     }
-    #[cfg(not(all(
-        target_arch = "x86_64",
-        target_pointer_width = "64",
-        not(any(cortado_loom, miri))
-    )))]
-    let _ = object;
 }

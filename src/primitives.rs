@@ -75,30 +75,34 @@ pub enum Patience {
 
 /// A wait for something that takes a few instructions, unless the thread that does it was
 /// preempted.
-#[derive(Default)]
-pub struct Spin(u32);
+pub struct Wait {
+    patience: Patience,
+    hints: u32,
+}
 
-impl Spin {
+impl Wait {
     /// This many spin hints are enough for a holder that has a core. The model checker lets other
     /// threads run at each hint, so one is enough for it.
     const HINTS: u32 = if cfg!(cortado_loom) { 1 } else { 64 };
 
-    /// Waits a little. First it spins, and then it yields the core each time.
-    pub fn pause(&mut self) {
-        if !self.try_pause() {
-            thread::yield_now();
-        }
+    pub fn new(patience: Patience) -> Self {
+        Self { patience, hints: 0 }
     }
 
-    /// Waits a little and does not yield the core. Returns false once the wait has been long enough
-    /// for a holder that has a core.
-    pub fn try_pause(&mut self) -> bool {
-        let goes_on = self.0 < Self::HINTS;
-        if goes_on {
-            self.0 += 1;
+    /// Waits a little: first it spins, and then it yields the core each time. With
+    /// [`Patience::Skip`] it never yields, and returns false once the wait has been long enough for
+    /// a holder that has a core.
+    pub fn pause(&mut self) -> bool {
+        if self.hints < Self::HINTS {
+            self.hints += 1;
             spin_hint();
+            return true;
         }
-        goes_on
+        let waits = self.patience == Patience::Wait;
+        if waits {
+            thread::yield_now();
+        }
+        waits
     }
 }
 
@@ -138,6 +142,14 @@ impl<T> Mutex<T> {
             Ok(guard) => Some(guard),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// [`lock`](Self::lock), or with [`Patience::Skip`] [`try_lock`](Self::try_lock).
+    pub fn lock_with(&self, patience: Patience) -> Option<MutexGuard<'_, T>> {
+        match patience {
+            Patience::Wait => Some(self.lock()),
+            Patience::Skip => self.try_lock(),
         }
     }
 

@@ -35,6 +35,10 @@
 
 pub mod blocks;
 
+#[cfg(any(feature = "internals", cortado_loom))]
+#[path = "whitebox/sketch_audit.rs"]
+mod audit;
+
 use crate::hash::Hash32;
 use crate::prefetch::prefetch;
 use blocks::{Blocks, Spread, spread};
@@ -122,12 +126,6 @@ impl Sketch {
         std::mem::replace(self, empty)
     }
 
-    /// The size of all counters in bytes.
-    #[cfg(any(feature = "internals", cortado_loom))]
-    pub fn bytes(&self) -> usize {
-        self.blocks.count() * size_of::<[u64; 8]>()
-    }
-
     /// The value of `counts` that starts a halving. A halving halves `counts` as well, so the
     /// second halving comes after half as many counts as the first.
     pub fn period(&self) -> u64 {
@@ -182,20 +180,6 @@ impl Sketch {
                 *kept = greater_counters(*kept, given_up);
             }
         });
-    }
-
-    /// Checks rules 2 and 3 of the module.
-    ///
-    /// # Errors
-    ///
-    /// Describes the first violation.
-    #[cfg(any(feature = "internals", cortado_loom))]
-    pub fn validate(&self) -> Result<(), String> {
-        self.blocks.validate()?;
-        match self.sweep {
-            Some(Sweep { next: 0, .. }) => Err("a sweep that has not begun".into()),
-            _ => Ok(()),
-        }
     }
 
     /// Halves the next blocks. The last step of a sweep corrects `counts`.

@@ -14,6 +14,8 @@ pub mod ring;
 pub mod spill;
 pub mod write;
 
-mod stripes;
+#[cfg(any(feature = "internals", cortado_loom))]
+#[path = "../whitebox/buffer_audit.rs"]
+mod audit;
 
-pub use stripes::stripe_count;
+pub use ring::stripe_count;

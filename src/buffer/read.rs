@@ -20,15 +20,12 @@
 //! * A hint only when the stripe is full (Caffeine): the records between the hint and the drain are
 //!   lost.
 
-use super::stripes::{Stripes, stripe_count};
+use super::ring::{Stripes, stripe_count};
 use crate::links::NodeId;
 use crate::primitives::{Patience, seeded};
 
 /// A stripe holds this many ids.
-#[cfg(not(cortado_loom))]
-const STRIPE_CAPACITY: usize = 64;
-#[cfg(cortado_loom)]
-const STRIPE_CAPACITY: usize = 2;
+const STRIPE_CAPACITY: usize = if cfg!(cortado_loom) { 2 } else { 64 };
 
 /// At this count of pending ids, a push returns [`Push::HalfFull`].
 const HALF: u64 = (STRIPE_CAPACITY / 2) as u64;
@@ -46,9 +43,8 @@ pub enum Push {
 }
 
 /// See the [module](self).
-#[derive(Debug)]
 pub struct ReadBuffer {
-    stripes: Stripes<1>,
+    pub(super) stripes: Stripes<1>,
 }
 
 impl ReadBuffer {
@@ -84,12 +80,6 @@ impl ReadBuffer {
     #[inline(always)]
     pub fn id_of(word: u64) -> NodeId {
         NodeId::from_raw(word as u32)
-    }
-
-    /// Whether no id is pending.
-    #[cfg(any(feature = "internals", cortado_loom))]
-    pub fn is_empty(&self) -> bool {
-        self.stripes.iter().all(|stripe| stripe.account().count() == 0)
     }
 
     /// How many ids all stripes can hold together.

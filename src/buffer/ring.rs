@@ -1,5 +1,6 @@
-//! A stripe of the read buffer or of the write buffer: a bounded queue of weighted events, for many
-//! pushers and one drainer at a time. It keeps its account in one word.
+//! The stripes of a buffer, and a stripe of the read buffer or of the write buffer: a bounded queue
+//! of weighted events, for many pushers and one drainer at a time. It keeps its account in one
+//! word.
 //!
 //! ```text
 //! account   63 ......... 52 51 ...... 42 41 ............ 0
@@ -46,12 +47,13 @@
 //!   promise of `run_pending_tasks` to apply all earlier writes.
 
 use crate::primitives::atomic::{
-    AtomicU32, AtomicU64,
+    AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
 };
 use crate::primitives::guarded::GuardedU32;
 use crate::primitives::plain::OnceLock;
-use crate::primitives::{Patience, Spin, ordering_unless_seeded, seeded};
+use crate::primitives::{Patience, Wait, ordering_unless_seeded, seeded, thread_stripe};
+use crossbeam_utils::CachePadded;
 
 /// The largest capacity of a ring, in events. The layout of the account depends on it.
 pub const MAX_CAPACITY: usize = 512;
@@ -72,7 +74,7 @@ const COUNT: u64 = (1 << (POSITION_SHIFT - COUNT_SHIFT)) - 1;
 const ONE: u64 = 1 << COUNT_SHIFT;
 
 /// The account of a ring: how many events are pending, and what they weigh.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub struct Account(u64);
 
 impl Account {
@@ -98,7 +100,7 @@ impl Account {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Slot {
     event: AtomicU64,
     weight: AtomicU32,
@@ -111,7 +113,6 @@ fn new_segment(slots: usize) -> Segment {
 }
 
 /// A ring of at most so many segments, a power of two; see the [module](self).
-#[derive(Debug)]
 pub struct Ring<const SEGMENTS: usize> {
     account: AtomicU64,
     /// The position that the drainer takes next.
@@ -229,7 +230,7 @@ impl<const SEGMENTS: usize> Ring<SEGMENTS> {
     /// gives up and leaves this event, and all events behind it, to another drain.
     #[inline]
     fn next(&self, position: usize, taken: u64, patience: Patience) -> Option<(&Slot, u64)> {
-        let mut spin = Spin::default();
+        let mut wait = Wait::new(patience);
         loop {
             // Without a segment, its first pusher has yet to store it, if there is one.
             let slot = self
@@ -240,8 +241,7 @@ impl<const SEGMENTS: usize> Ring<SEGMENTS> {
                 0 if self.account().count() <= taken || seeded("write-drain-ends-at-a-gap") => {
                     return None;
                 }
-                0 if patience == Patience::Wait => spin.pause(),
-                0 if spin.try_pause() => {}
+                0 if wait.pause() => {}
                 0 => return None,
                 event => return slot.map(|slot| (slot, event)),
             }
@@ -267,5 +267,94 @@ impl<const SEGMENTS: usize> Ring<SEGMENTS> {
     #[cold]
     fn allocate<'s>(&self, segment: &'s OnceLock<Segment>) -> &'s Segment {
         segment.get_or_init(|| new_segment(self.mask as usize + 1))
+    }
+}
+
+/// There are at most this many stripes: more would only lengthen the drain.
+const MAX_STRIPES: usize = 16;
+
+/// The number of hardware threads, rounded up to a power of two. The system is asked once per
+/// process. The model checker gets two: the smallest number that is more than one.
+///
+/// Tests and benches set `CORTADO_STRIPES` to run as on a machine with more or fewer threads.
+pub fn stripe_count() -> usize {
+    static COUNT: OnceLock<usize> = OnceLock::new();
+    let forced = || std::env::var("CORTADO_STRIPES").ok()?.parse().ok();
+    let count = || {
+        let forced = if cfg!(feature = "internals") { forced() } else { None };
+        forced.unwrap_or_else(crate::system::cores).clamp(1, MAX_STRIPES).next_power_of_two()
+    };
+    if cfg!(cortado_loom) { 2 } else { *COUNT.get_or_init(count) }
+}
+
+/// A ring that the first push into it allocates.
+type Stripe<const SEGMENTS: usize> = OnceLock<Box<CachePadded<Ring<SEGMENTS>>>>;
+
+/// Cache-padded stripes. Each thread pushes into its own; one drainer visits all.
+///
+/// A drain must find each event that was pushed before the drain was requested. It does: the thread
+/// that allocates a ring does so before it pushes and requests, so whoever sees the request sees
+/// the ring.
+pub(super) struct Stripes<const SEGMENTS: usize> {
+    /// The stripes, each allocated when a thread first pushes into it. The first push of all
+    /// allocates the places.
+    places: OnceLock<Box<[Stripe<SEGMENTS>]>>,
+    /// The number of places, a power of two.
+    pub(super) len: usize,
+    /// How many events each stripe can hold.
+    pub(super) ring_capacity: usize,
+    /// The stripe at which the next [`rotate`](Self::rotate) begins. Only the drainer uses it.
+    first: AtomicUsize,
+}
+
+impl<const SEGMENTS: usize> Stripes<SEGMENTS> {
+    /// `len` stripes, a power of two, with room for `ring_capacity` events each.
+    pub(super) fn new(len: usize, ring_capacity: usize) -> Self {
+        debug_assert!(len.is_power_of_two());
+        let places = OnceLock::new();
+        let stripes = Self { places, len, ring_capacity, first: AtomicUsize::new(0) };
+        if cfg!(cortado_loom) {
+            // loom does not see that std's lock publishes a ring.
+            (0..len).for_each(|number| {
+                let _ = stripes.allocate(number);
+            });
+        }
+        stripes
+    }
+
+    /// The stripe of the calling thread, the same one at each call.
+    #[inline(always)]
+    pub(super) fn mine(&self) -> &Ring<SEGMENTS> {
+        let own = thread_stripe();
+        let place = self.places.get().map(|places| &places[own & (places.len() - 1)]);
+        match place.and_then(OnceLock::get) {
+            Some(ring) => ring,
+            None => self.allocate(own & (self.len - 1)),
+        }
+    }
+
+    #[inline]
+    pub(super) fn get(&self, number: usize) -> Option<&Ring<SEGMENTS>> {
+        self.places.get()?[number].get().map(|ring| &***ring)
+    }
+
+    #[cold]
+    fn allocate(&self, number: usize) -> &Ring<SEGMENTS> {
+        let places = || (0..self.len).map(|_| OnceLock::new()).collect();
+        let ring = || Box::new(CachePadded::new(Ring::new(self.ring_capacity)));
+        self.places.get_or_init(places)[number].get_or_init(ring)
+    }
+
+    /// The stripes that some thread has pushed into. Each call begins with another stripe, so that
+    /// a drain with a limit starves none.
+    pub(super) fn rotate(&self) -> impl Iterator<Item = &Ring<SEGMENTS>> {
+        let first = self.first.load(Relaxed);
+        self.first.store(first.wrapping_add(1), Relaxed);
+        (0..self.len).filter_map(move |step| self.get(first.wrapping_add(step) & (self.len - 1)))
+    }
+
+    /// How many events all stripes can hold together.
+    pub(super) fn capacity(&self) -> usize {
+        self.len * self.ring_capacity
     }
 }

@@ -41,14 +41,12 @@ const ONE: u64 = 1 << COUNT_SHIFT;
 const MAX_WEIGHT: u64 = ONE / 2;
 
 /// An event with its weight.
-#[derive(Debug)]
 struct Spilled {
     event: u64,
     weight: u32,
 }
 
 /// See the [module](self).
-#[derive(Debug)]
 pub struct Spill {
     events: SegQueue<Spilled>,
     account: AtomicU64,
@@ -60,17 +58,18 @@ pub struct Spill {
 }
 
 impl Spill {
-    /// Creates a spill for at most `most` events with a total weight of at most `heaviest`.
-    pub fn new(most: u64, heaviest: u64) -> Self {
+    /// Creates a spill without room.
+    pub fn new() -> Self {
         Self {
             events: SegQueue::new(),
             account: AtomicU64::new(0),
-            most: GuardedU64::new(most.min(MAX_EVENTS)),
-            heaviest: GuardedU64::new(heaviest.min(MAX_WEIGHT)),
+            most: GuardedU64::new(0),
+            heaviest: GuardedU64::new(0),
         }
     }
 
-    /// Changes the limits. What is pending beyond them stays until it is drained.
+    /// Takes at most `most` events with a total weight of at most `heaviest` from now on. What is
+    /// pending beyond that stays until it is drained.
     pub fn set_limits(&self, most: u64, heaviest: u64) {
         self.most.store(most.min(MAX_EVENTS), Relaxed);
         self.heaviest.store(heaviest.min(MAX_WEIGHT), Relaxed);

@@ -48,9 +48,8 @@ use crate::primitives::atomic::Ordering::Relaxed;
 use crate::primitives::guarded::GuardedU64;
 use crate::primitives::{Patience, on_unwind, seeded};
 
-use super::ring::{Account, MAX_CAPACITY, SEGMENT};
+use super::ring::{MAX_CAPACITY, SEGMENT, Stripes};
 use super::spill::Spill;
-use super::stripes::Stripes;
 
 /// A stripe holds this many batches: one that is due, and one that arrives until a thread drains.
 const BATCHES: usize = 2;
@@ -97,9 +96,8 @@ pub struct Drained {
 }
 
 /// See the [module](self).
-#[derive(Debug)]
 pub struct WriteBuffer {
-    stripes: Stripes<{ MAX_CAPACITY / SEGMENT }>,
+    pub(super) stripes: Stripes<{ MAX_CAPACITY / SEGMENT }>,
     /// The thresholds of the pressure. They order nothing: a stale value only makes a drain come
     /// earlier or later.
     batch: GuardedU64,
@@ -128,14 +126,16 @@ impl WriteBuffer {
     ///
     /// Unless `1 <= batch <= MAX_BATCH`.
     pub fn new(stripes: usize, limits: WriteLimits) -> Self {
-        let WriteLimits { batch, weight, spilled_events, spilled_weight } = limits;
+        let batch = limits.batch;
         assert!((1..=MAX_BATCH).contains(&batch), "batch must be in 1..={MAX_BATCH}, is {batch}");
-        Self {
+        let buffer = Self {
             stripes: Stripes::new(stripes, batch * BATCHES),
-            batch: GuardedU64::new(batch as u64),
-            weight_limit: GuardedU64::new(weight),
-            spill: Spill::new(spilled_events, spilled_weight),
-        }
+            batch: GuardedU64::default(),
+            weight_limit: GuardedU64::default(),
+            spill: Spill::new(),
+        };
+        buffer.set_limits(limits);
+        buffer
     }
 
     /// Changes the limits. The memory of the stripes stays as it is, so a batch does not grow
@@ -155,15 +155,16 @@ impl WriteBuffer {
     #[inline(always)]
     pub fn push(&self, event: u64, weight: u32) -> Result<Pressure, u64> {
         let (before, now) = self.stripes.mine().push(event, weight).ok_or(event)?;
-        Ok(self.pressure(before, now))
-    }
-
-    /// A push whose thread is preempted before it has stored the event. The result stores it.
-    #[cfg(test)]
-    pub fn stalled_push(&self, event: u64, weight: u32) -> impl FnOnce() + '_ {
-        let stripe = self.stripes.mine();
-        let (before, _) = stripe.reserve(weight).expect("the stripe is not full");
-        move || stripe.store(before, event, weight)
+        let limit = self.weight_limit.load(Relaxed);
+        Ok(if now.weight() > limit {
+            Pressure::Urgent
+        } else if now.count() >= self.batch.load(Relaxed) || now.weight() >= due_weight(limit) {
+            Pressure::Drain
+        } else if before.count() == 0 && !seeded("write-first-goes-unasked") {
+            Pressure::First
+        } else {
+            Pressure::Low
+        })
     }
 
     /// Whether the stripe of this thread holds more weight than its limit.
@@ -174,20 +175,6 @@ impl WriteBuffer {
     /// Whether an event of this weight is urgent whatever else its stripe holds.
     pub fn is_heavy(&self, weight: u32) -> bool {
         u64::from(weight) > self.weight_limit.load(Relaxed)
-    }
-
-    #[inline]
-    fn pressure(&self, before: Account, now: Account) -> Pressure {
-        let limit = self.weight_limit.load(Relaxed);
-        if now.weight() > limit {
-            Pressure::Urgent
-        } else if now.count() >= self.batch.load(Relaxed) || now.weight() >= due_weight(limit) {
-            Pressure::Drain
-        } else if before.count() == 0 && !seeded("write-first-goes-unasked") {
-            Pressure::First
-        } else {
-            Pressure::Low
-        }
     }
 
     /// Hands events to `apply`, within `limits`: first the spilled ones, then the others. The
@@ -227,12 +214,6 @@ impl WriteBuffer {
         drained
     }
 
-    /// Whether no event is pending. An event that is just being pushed may count already.
-    #[cfg(any(feature = "internals", cortado_loom))]
-    pub fn is_empty(&self) -> bool {
-        self.spill.count() == 0 && self.stripes.iter().all(|stripe| stripe.account().count() == 0)
-    }
-
     /// The number of stripes.
     pub fn stripes(&self) -> usize {
         self.stripes.len
@@ -247,13 +228,6 @@ impl WriteBuffer {
     /// [`MAX_CAPACITY`], however many stripes there are.
     pub fn portion(&self) -> usize {
         self.capacity().min(2 * MAX_CAPACITY) / 2
-    }
-
-    /// Sum of the weights of all pending events, in the stripes and in the spill.
-    #[cfg(any(feature = "internals", cortado_loom))]
-    pub fn pending_weight(&self) -> u64 {
-        let in_stripes: u64 = self.stripes.iter().map(|stripe| stripe.account().weight()).sum();
-        in_stripes + self.spill.weight()
     }
 }
 

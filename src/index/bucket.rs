@@ -1,5 +1,5 @@
-//! A bucket, which is one cache line of slots: its layout, its control word, and access to its
-//! fingerprints.
+//! A bucket, which is one cache line of slots: its layout, its control word, access to its
+//! fingerprints, and its lock. The lock of a home bucket covers the bucket and its overflow.
 
 use super::fingerprint::{EMPTY, Fingerprints, SLOTS, WORD_FINGERPRINTS};
 use crate::hash::Hash32;
@@ -8,7 +8,8 @@ use crate::primitives::atomic::{
     AtomicPtr, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
-use crate::primitives::{ordering_unless_seeded, seeded};
+use crate::primitives::{Wait, ordering_unless_seeded, seeded};
+use std::mem::ManuallyDrop;
 
 /// The fingerprint of a hash: its low byte, but never that of an empty slot.
 #[inline]
@@ -22,7 +23,7 @@ pub fn fingerprint_of(hash: Hash32) -> u8 {
 /// * [`Ctrl::LOCKED`], [`Ctrl::MOVED`], [`Ctrl::OVERFLOWS`];
 /// * the version in the remaining 45 bits. At 20 million changes of one bucket per second the
 ///   version wraps around after 20 days.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub struct Ctrl(u64);
 
 impl Ctrl {
@@ -50,36 +51,11 @@ impl Ctrl {
     pub fn overflows(self) -> bool {
         self.0 & Self::OVERFLOWS != 0
     }
-
-    #[inline]
-    fn locked(self) -> Self {
-        Self(self.0 | Self::LOCKED)
-    }
-
-    /// The word without the lock bit; the contents are unchanged.
-    #[inline]
-    #[must_use]
-    pub fn unlocked(self) -> Self {
-        Self(self.0 & !Self::LOCKED)
-    }
-
-    /// The word with a version that is `times` higher.
-    #[inline]
-    #[must_use]
-    pub fn changed(self, times: u64) -> Self {
-        Self(self.0.wrapping_add(times * Self::VERSION))
-    }
-
-    #[inline]
-    #[must_use]
-    pub fn moved(self) -> Self {
-        Self(self.0 | Self::MOVED)
-    }
 }
 
 /// Ten slots in one cache line. A slot is empty (fingerprint and id are 0) or names a node.
 #[repr(C, align(64))]
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Bucket {
     fingerprints: AtomicU64,
     ctrl: AtomicU64,
@@ -92,32 +68,22 @@ pub struct Bucket {
 const _: () = assert!(size_of::<Bucket>() == 64 && align_of::<Bucket>() == 64);
 
 impl Bucket {
-    /// Reads the control word. Acquire pairs with [`Bucket::release`]: the reader sees everything
-    /// that the writer did before it.
+    /// Reads the control word. Acquire pairs with `release`: the reader sees everything that the
+    /// writer did before it.
     #[inline]
     pub fn ctrl(&self) -> Ctrl {
         Ctrl(self.ctrl.load(Acquire))
     }
 
-    /// Locks a bucket if its control word is still exactly `seen`.
-    ///
-    /// Acquire pairs with [`Bucket::release`]: the holder sees everything that earlier holders did.
-    /// Rule 6 of the [module](super) explains why the loads *before* this one are current, too.
-    #[inline]
-    pub fn try_lock(&self, seen: Ctrl) -> bool {
-        let seen = if seeded("index-lock-ignores-version") { self.ctrl().unlocked() } else { seen };
-        self.ctrl.compare_exchange(seen.0, seen.locked().0, Acquire, Relaxed).is_ok()
-    }
-
-    /// Ends the lock. `end` makes the new control word from the present one. Only the holder may
+    /// Ends the lock. Marks the bucket moved if `moved` is [`Ctrl::MOVED`]. Only the holder may
     /// call it.
     ///
-    /// Release pairs with [`Bucket::ctrl`] and [`Bucket::try_lock`].
+    /// Release pairs with [`Bucket::ctrl`] and [`HomeLock::exactly`].
     #[inline]
-    pub fn release(&self, end: impl FnOnce(Ctrl) -> Ctrl) {
-        let ctrl = end(Ctrl(self.ctrl.load(Relaxed)));
+    fn release(&self, changed: u64, moved: u64) {
+        let unlocked = self.ctrl.load(Relaxed) & !Ctrl::LOCKED;
         let order = ordering_unless_seeded("index-unlock-relaxed", Release);
-        self.ctrl.store(ctrl.0, order);
+        self.ctrl.store(unlocked.wrapping_add(changed * Ctrl::VERSION) | moved, order);
     }
 
     /// Reads the fingerprints. They are hints, and the ids are authoritative (rule 2 of the
@@ -126,13 +92,13 @@ impl Bucket {
     #[inline]
     pub fn fingerprints(&self) -> Fingerprints {
         let order = ordering_unless_seeded("index-tags-relaxed", Acquire);
-        Fingerprints::new(self.fingerprints.load(order), self.ctrl.load(order))
+        Fingerprints { word: self.fingerprints.load(order), ctrl: self.ctrl.load(order) }
     }
 
     /// [`fingerprints`](Self::fingerprints) for a caller that has just read the control word.
     #[inline]
     pub fn fingerprints_beside(&self, ctrl: Ctrl) -> Fingerprints {
-        Fingerprints::new(self.fingerprints.load(Acquire), ctrl.0)
+        Fingerprints { word: self.fingerprints.load(Acquire), ctrl: ctrl.0 }
     }
 
     /// The id in a slot, or [`NodeId::NONE`]. Acquire pairs with the release in [`Bucket::put`] and
@@ -196,5 +162,74 @@ impl Bucket {
         } else {
             self.ctrl.store(with(self.ctrl.load(Relaxed), slot - WORD_FINGERPRINTS), order);
         }
+    }
+}
+
+/// Another thread has locked the bucket, or keeps changing it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BucketBusy;
+
+/// The lock, held. Dropping it unlocks the bucket, with a new version if anything was changed.
+///
+/// `changed` is a number where an `enum` would do: a type without padding and unused values is kept
+/// in registers.
+pub struct HomeLock<'g> {
+    pub home: &'g Bucket,
+    /// 1 if anything was changed, else 0.
+    changed: u64,
+}
+
+impl<'g> HomeLock<'g> {
+    /// Locks a bucket if its control word is still exactly `seen`.
+    ///
+    /// Acquire pairs with [`Bucket::release`]: the holder sees everything that earlier holders did.
+    /// Rule 6 of the [module](super) explains why the loads *before* this one are current, too.
+    #[inline(always)]
+    pub fn exactly(home: &'g Bucket, seen: Ctrl) -> Option<Self> {
+        let ignores_version = seeded("index-lock-ignores-version");
+        let seen = if ignores_version { home.ctrl().0 & !Ctrl::LOCKED } else { seen.0 };
+        let locked = home.ctrl.compare_exchange(seen, seen | Ctrl::LOCKED, Acquire, Relaxed);
+        locked.is_ok().then(|| Self { home, changed: 0 })
+    }
+
+    /// Locks a bucket, whatever its control word is. Only for the mover of the bucket, or of ids
+    /// that go into it: such a bucket has not moved.
+    ///
+    /// # Errors
+    ///
+    /// [`BucketBusy`] if another thread has locked the bucket, and `wait` is over.
+    pub fn acquire(home: &'g Bucket, wait: &mut Wait) -> Result<Self, BucketBusy> {
+        loop {
+            let seen = home.ctrl();
+            debug_assert!(!seen.is_moved(), "rule 7: one mover moves a bucket, once");
+            if !seen.is_locked()
+                && let Some(lock) = Self::exactly(home, seen)
+            {
+                return Ok(lock);
+            }
+            if !wait.pause() {
+                return Err(BucketBusy);
+            }
+        }
+    }
+
+    /// Must be called with each change: scans that began before the change must not lock.
+    #[inline(always)]
+    pub fn mark_changed(&mut self) {
+        self.changed = 1;
+    }
+
+    /// Unlocks the bucket for the last time: its entries are in the next table.
+    pub fn release_moved(self) -> &'g Bucket {
+        let home = ManuallyDrop::new(self).home;
+        home.release(1, Ctrl::MOVED);
+        home
+    }
+}
+
+impl Drop for HomeLock<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.home.release(self.changed, 0);
     }
 }

@@ -12,22 +12,20 @@
 //! The guard under which the ids were found keeps them from being reused. So the same ids mean the
 //! same keys, and no key is compared under the lock.
 
-use super::bucket::fingerprint_of;
-use super::lock::HomeLock;
+use super::bucket::{HomeLock, fingerprint_of};
 use super::memory::Chain;
-use super::root::Root;
 use super::state::Index;
 use super::table::HashOf;
-use super::write::{Changed, Found, Locked, ScanResult};
+use super::write::{Changed, Found, Locked, scan};
 use crate::epoch::Guard;
 use crate::hash::Hash32;
 use crate::links::NodeId;
-use crate::primitives::Spin;
+use crate::primitives::{Patience, Wait};
 
 /// The result of a search for all entries of a hash.
 #[must_use = "a search changes nothing"]
 pub struct Exact<'g, H> {
-    root: &'g Root,
+    index: &'g Index,
     guard: &'g Guard,
     store: &'g H,
     hash: Hash32,
@@ -51,15 +49,14 @@ impl Index {
         mut is_match: impl FnMut(NodeId) -> bool,
     ) -> Exact<'g, H> {
         let mut ids = Vec::new();
-        let found = self.search(guard, hash, |id| {
+        let _ = self.search(guard, hash, |id| {
             if store.hash(id) == hash {
                 ids.push(id);
             }
             false
         });
-        drop(found);
         let hit = ids.iter().copied().find(|&id| is_match(id)).unwrap_or(NodeId::NONE);
-        Exact { root: &self.root, guard, store, hash, ids, hit }
+        Exact { index: self, guard, store, hash, ids, hit }
     }
 }
 
@@ -76,8 +73,8 @@ impl<'g, H: HashOf> Exact<'g, H> {
     /// [`Changed`] if another entry has this hash by now, or if one of the noted entries has left.
     /// That entry may be the key's own, or another one with the same hash.
     pub fn lock(self) -> Result<Locked<'g>, Changed> {
-        let mut table = self.root.current(self.guard);
-        let mut spin = Spin::default();
+        let mut table = self.index.current(self.guard);
+        let mut wait = Wait::new(Patience::Wait);
         let lock = loop {
             let home = table.home(self.hash);
             let ctrl = home.ctrl();
@@ -88,39 +85,23 @@ impl<'g, H: HashOf> Exact<'g, H> {
             {
                 break lock;
             } else {
-                spin.pause();
+                wait.pause();
             }
         };
         let fingerprint = fingerprint_of(self.hash);
-        let mut same = 0;
-        let (mut hit, mut free) = (None, None);
-        let mut last = lock.home;
-        for bucket in Chain::locked(&lock) {
-            last = bucket;
-            let fingerprints = bucket.fingerprints();
-            for slot in fingerprints.matching(fingerprint) {
-                let id = bucket.id(slot);
-                if id == NodeId::NONE || self.store.hash(id) != self.hash {
-                    continue;
-                }
-                if self.ids.get(same) != Some(&id) && !self.ids.contains(&id) {
-                    return Err(Changed);
-                }
+        let (mut same, mut is_changed) = (0, false);
+        scan(lock.home, Chain::locked(&lock), fingerprint, &mut |id| {
+            if self.store.hash(id) == self.hash {
+                is_changed |= self.ids.get(same) != Some(&id) && !self.ids.contains(&id);
                 same += 1;
-                if id == self.hit {
-                    hit = Some(ScanResult { bucket, slot: slot as u32, id });
-                }
             }
-            if free.is_none() {
-                let slot = fingerprints.free().next();
-                free = slot.map(|slot| ScanResult { bucket, slot: slot as u32, id: NodeId::NONE });
-            }
-        }
-        if same != self.ids.len() {
+            false
+        });
+        if is_changed || same != self.ids.len() {
             return Err(Changed);
         }
-        let none = ScanResult { bucket: last, slot: ScanResult::NO_SLOT, id: NodeId::NONE };
-        Ok(Locked::of(lock, fingerprint, hit.or(free).unwrap_or(none)))
+        let seen = scan(lock.home, Chain::locked(&lock), fingerprint, &mut |id| id == self.hit);
+        Ok(Locked { lock, fingerprint: fingerprint.into(), seen })
     }
 }
 

@@ -18,17 +18,13 @@ pub const EMPTY: u8 = 0;
 /// The fingerprints of a bucket, as they were read.
 #[derive(Clone, Copy)]
 pub struct Fingerprints {
-    word: u64,
-    ctrl: u64,
+    /// The fingerprint word.
+    pub word: u64,
+    /// The control word.
+    pub ctrl: u64,
 }
 
 impl Fingerprints {
-    /// The fingerprints in the fingerprint word and in the control word.
-    #[inline(always)]
-    pub fn new(word: u64, ctrl: u64) -> Self {
-        Self { word, ctrl }
-    }
-
     /// The slots with this fingerprint.
     #[inline(always)]
     pub fn matching(self, fingerprint: u8) -> Slots {
@@ -114,28 +110,5 @@ fn equal_in_word(word: u64, byte: u8) -> u32 {
 }
 
 #[cfg(all(test, not(cortado_loom)))]
-mod tests {
-    use super::*;
-
-    /// Compares both ways with one that takes one byte at a time. The words have equal, near and
-    /// unequal bytes.
-    #[test]
-    fn both_ways_of_matching_agree_with_the_plain_one() {
-        let mut x = 1u64;
-        for round in 0..20_000 {
-            x = x.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-            let byte = (x >> 56) as u8;
-            let (mut low, mut high) = (x ^ x >> 7, x.rotate_left(23));
-            for b in 0..8 {
-                if round >> b & 1 == 1 {
-                    low = low & !(0xff << (8 * b)) | u64::from(byte) << (8 * b);
-                    high = high & !(0xff << (8 * b)) | u64::from(byte ^ 0x80) << (8 * b);
-                }
-            }
-            let bytes = low.to_le_bytes().into_iter().chain(high.to_le_bytes());
-            let plain = bytes.enumerate().fold(0, |set, (b, x)| set | u32::from(x == byte) << b);
-            assert_eq!(equal_bytes(low, high, byte), plain);
-            assert_eq!(equal_bytes_by_words(low, high, byte), plain);
-        }
-    }
-}
+#[path = "../whitebox/fingerprints.rs"]
+mod tests;

@@ -5,8 +5,7 @@
 use std::ops::Deref;
 use std::ptr;
 
-use super::bucket::{Bucket, Ctrl};
-use super::lock::HomeLock;
+use super::bucket::{Bucket, Ctrl, HomeLock};
 use crate::primitives::atomic::Ordering::{Acquire, Relaxed, Release};
 #[cfg(not(cortado_loom))]
 use crate::system;
@@ -22,12 +21,6 @@ impl<'g> Chain<'g> {
     pub fn open(home: &'g Bucket) -> Option<(Ctrl, Self)> {
         let ctrl = home.ctrl();
         (!ctrl.is_moved()).then_some((ctrl, Self(Some(home))))
-    }
-
-    /// The buckets that have entries, of a chain that was just opened with the control word `ctrl`.
-    #[inline(always)]
-    pub fn in_use(self, ctrl: Ctrl) -> impl Iterator<Item = &'g Bucket> + Clone {
-        self.take(if ctrl.overflows() { usize::MAX } else { 1 })
     }
 
     /// The chain of a locked bucket. Being locked, the bucket has not moved.
@@ -65,8 +58,7 @@ pub fn append(tail: &Bucket) -> &Bucket {
 }
 
 /// The overflow of a bucket that no longer links to it. The caller must pass it to
-/// [`Retired::retire_overflow`](super::retired::Retired::retire_overflow), or its memory leaks.
-#[derive(Debug)]
+/// [`Index::retire_overflow`](super::Index::retire_overflow), or its memory leaks.
 #[must_use = "it is to be retired"]
 pub struct EmptyOverflow(ptr::NonNull<Bucket>);
 
@@ -83,14 +75,19 @@ impl EmptyOverflow {
         ptr::NonNull::new(lock.release_moved().overflow.load(Relaxed)).map(Self)
     }
 
-    /// Frees it.
+    /// Frees it, in a loop instead of a recursion, because a chain may be long.
     ///
     /// # Safety
     ///
     /// No thread can reach it any more: its grace period is over, or the index is being dropped.
     pub unsafe fn free(self) {
-        // SAFETY: the caller guarantees it. This is the one owner of the chain (rule 9).
-        unsafe { free_chain(self.0.as_ptr()) };
+        let mut next = self.0.as_ptr();
+        while !next.is_null() {
+            // SAFETY: the caller guarantees that no other thread can reach the bucket, and this is
+            // the one owner of the chain (rule 9); `append` made the bucket from a box.
+            let bucket = unsafe { Box::from_raw(next) };
+            next = bucket.overflow.load(Relaxed);
+        }
     }
 
     /// Empties its first bucket. A seeded bug does this in place of freeing it too early.
@@ -103,24 +100,10 @@ impl EmptyOverflow {
 /// Frees the overflow of the buckets that have not moved: they own it (rule 9).
 pub fn free_chains(buckets: &mut Buckets) {
     for bucket in buckets.iter().filter(|bucket| !bucket.ctrl().is_moved()) {
+        let overflow = ptr::NonNull::new(bucket.overflow.swap(ptr::null_mut(), Relaxed));
         // SAFETY: rule 9: the bucket has not moved, so the chain is its own. No other thread can
         // reach the buckets (`&mut`), and the swap took the pointer out.
-        unsafe { free_chain(bucket.overflow.swap(ptr::null_mut(), Relaxed)) };
-    }
-}
-
-/// Frees overflow buckets, in a loop instead of a recursion, because a chain may be long.
-///
-/// # Safety
-///
-/// The chain belongs to the caller alone.
-unsafe fn free_chain(first: *mut Bucket) {
-    let mut next = first;
-    while !next.is_null() {
-        // SAFETY: the caller guarantees that no other thread can reach the bucket; `append` made it
-        // from a box.
-        let bucket = unsafe { Box::from_raw(next) };
-        next = bucket.overflow.load(Relaxed);
+        overflow.map(EmptyOverflow).into_iter().for_each(|overflow| unsafe { overflow.free() });
     }
 }
 
@@ -136,7 +119,6 @@ pub fn wipe(bucket: &Bucket) {
 /// that (`calloc`) up to its natural alignment. Asked for an alignment of 64, it would write every
 /// page. Tables that an index grows or shrinks to are zeroed by a [`Preparation`] instead.
 #[cfg(not(cortado_loom))]
-#[derive(Debug)]
 pub struct Buckets {
     memory: *mut [u64],
     first: *const Bucket,
@@ -212,9 +194,9 @@ unsafe impl Sync for Buckets {}
 
 /// The memory of a table to come, which is zeroed piece by piece: no operation has to zero a large
 /// table. 16 MiB take 10 ms if the allocator does not get them from the system.
-#[derive(Debug)]
 pub struct Preparation {
-    len: usize,
+    /// The number of buckets.
+    pub len: usize,
     words: Vec<u64>,
 }
 
@@ -224,26 +206,23 @@ impl Preparation {
         Self { len, words: Vec::with_capacity(Buckets::words(len)) }
     }
 
-    /// The number of buckets.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Zeroes so many bytes more. Returns true when all are.
-    pub fn zero(&mut self, bytes: usize) -> bool {
+    /// Zeroes so many bytes more. Returns the buckets when all are.
+    ///
+    /// # Errors
+    ///
+    /// The preparation, if there is more to zero.
+    pub fn zero(mut self, bytes: usize) -> Result<Buckets, Self> {
         let all = Buckets::words(self.len);
         self.words.resize(all.min(self.words.len() + bytes / size_of::<u64>()), 0);
-        self.words.len() == all
-    }
-
-    pub fn finish(self) -> Buckets {
-        Buckets::of(self.words.into_boxed_slice(), self.len)
+        if self.words.len() < all {
+            return Err(self);
+        }
+        Ok(Buckets::of(self.words.into_boxed_slice(), self.len))
     }
 }
 
 /// The home buckets of a table for the model checker, which needs them made one by one.
 #[cfg(cortado_loom)]
-#[derive(Debug)]
 pub struct Buckets(Box<[Bucket]>);
 
 #[cfg(cortado_loom)]

@@ -73,15 +73,15 @@
 //!    * **Lock order:** a thread takes the lock of `Index::preparation` while it holds no other
 //!      lock of the index, and takes none under it. Memory is allocated, zeroed and freed under it.
 //!      The other locks are taken in this order: `Moving`, a bucket of the table, a bucket of the
-//!      next table, `Retired`. Only the helper holds two buckets. The holder of a bucket in the
-//!      next table waits for no lock, so no deadlock is possible.
+//!      next table, `Index::retired`. Only the helper holds two buckets. The holder of a bucket in
+//!      the next table waits for no lock, so no deadlock is possible.
 //!    * The helper may [skip](Patience::Skip) a bucket that another thread has locked. The bucket
 //!      stays as it is, and a later help moves it.
 //! 8. **Tables** are reached only through `current` and `next`, by threads that are pinned by
 //!    [`crate::epoch::pin`]. A table is retired once, after `current` has advanced past it. Its
-//!    `next` is retired later still. A retired table belongs to [`Retired`](retired::Retired),
-//!    which frees it after a grace period. So a reference that was obtained under a guard is valid
-//!    as long as the guard. Only the drop of the index frees tables without a grace period.
+//!    `next` is retired later still. A retired table belongs to [`Index::free_retired`], which
+//!    frees it after a grace period. So a reference that was obtained under a guard is valid as
+//!    long as the guard. Only the drop of the index frees tables without a grace period.
 //! 9. **Overflow buckets** belong to their home bucket and are reached through it. Only two kinds
 //!    of threads may reach them:
 //!    * threads that have seen, under the pin they still hold, that the home bucket had not moved
@@ -120,9 +120,9 @@
 //! | `Table::next` | `resize_for`, once | all threads | release / acquire | the new table |
 //! | `Index::preparation` (a lock) | callers of `resize_for` | the same | acquire / release | zeroed memory, which they own until it is a table |
 //! | `Table::moving` (a lock) | helpers | helpers | acquire / release | all copies, for `current` |
-//! | `Retired::state` (a lock) | threads that retire or free | the same | acquire / release | what waits for its grace period |
-//! | `Retired::count` | the same | all threads | relaxed | nothing: it tells when to take that lock |
-//! | `Root` (`current`) | the last helper | all threads | release / acquire | the table and all copies |
+//! | `Index::retired` (a lock) | threads that retire or free | the same | acquire / release | what waits for its grace period |
+//! | `Index::retired_count` | the same | all threads | relaxed | nothing: it tells when to take that lock |
+//! | `Index::current` | the last helper | all threads | release / acquire | the table and all copies |
 //!
 //! # Alternatives that lost
 //!
@@ -151,25 +151,20 @@
 
 mod bucket;
 mod exact;
-mod find;
 mod fingerprint;
-mod hint;
-mod lock;
 mod memory;
+mod read;
 mod resize;
-mod retired;
-mod root;
 mod state;
 mod table;
-mod walk;
 mod write;
 
 pub use crate::primitives::Patience;
+pub use bucket::BucketBusy;
 pub use exact::{Exact, Search};
-pub use find::{HomeLookup, Probe};
 pub use fingerprint::SLOTS;
-pub use lock::BucketBusy;
 pub use memory::EmptyOverflow;
+pub use read::{HomeLookup, Probe};
 pub use resize::moves_for;
 pub use state::Index;
 pub use table::HashOf;

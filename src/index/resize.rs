@@ -5,13 +5,12 @@ use std::mem;
 use crate::epoch::Guard;
 use crate::links::NodeId;
 
-use super::bucket::{Bucket, fingerprint_of};
+use super::bucket::{Bucket, BucketBusy, HomeLock, fingerprint_of};
 use super::fingerprint::Slots;
-use super::lock::{BucketBusy, HomeLock};
 use super::memory::{Chain, EmptyOverflow, Preparation, append};
 use super::state::Index;
 use super::table::{HashOf, LOAD, Table};
-use crate::primitives::{Patience, Spin, seeded};
+use crate::primitives::{Patience, Wait, seeded};
 
 /// The number of buckets to request from [`Index::help`] for `additions` additions to the index.
 ///
@@ -50,7 +49,7 @@ impl Index {
     /// by a [`help`](Self::help) of at least [`moves_for`] that many additions. Otherwise
     /// chains grow long.
     pub fn resize_for(&self, guard: &Guard, entries: usize) -> bool {
-        let table = self.root.current(guard);
+        let table = self.current(guard);
         if table.next.get(guard).is_some() {
             return true;
         }
@@ -60,13 +59,11 @@ impl Index {
             return true;
         }
         let wanted = table.bits_wanted(entries, self.least_bits).map(|bits| 1 << bits);
-        let begun =
-            preparation.take().filter(|begun| is_of_use(begun.len(), wanted, table, entries));
-        let Some(mut begun) = begun.or_else(|| wanted.map(Preparation::new)) else { return false };
-        if begun.zero(PIECE) {
-            table.next.install(Table::of(begun.finish()), guard);
-        } else {
-            *preparation = Some(begun);
+        let begun = preparation.take().filter(|begun| is_of_use(begun.len, wanted, table, entries));
+        let Some(begun) = begun.or_else(|| wanted.map(Preparation::new)) else { return false };
+        match begun.zero(PIECE) {
+            Ok(buckets) => table.next.install(Table::new(buckets), guard),
+            Err(begun) => *preparation = Some(begun),
         }
         true
     }
@@ -89,34 +86,32 @@ impl Index {
         buckets: usize,
         patience: Patience,
     ) -> bool {
-        let table = self.root.current(guard);
+        let table = self.current(guard);
         let Some(next) = table.next.get(guard) else {
             return false;
         };
         // Another helper is at work, and may be preempted.
-        let Some(mut moving) = table.moving(patience) else { return true };
+        let Some(mut moving) = table.moving.lock_with(patience) else { return true };
         let len = table.buckets.len();
-        if !moving.has_more(len) {
+        if !moving.has_more() {
             return false;
         }
         // One waiting budget for all buckets. Otherwise a help that meets many locks would take
         // long.
-        let wait = &mut (patience, Spin::default());
-        let retired = &self.root.retired;
+        let wait = &mut Wait::new(patience);
         let mut move_one = |position| {
             let overflow = move_bucket(table, next, position, store, wait)?;
-            overflow.into_iter().for_each(|overflow| retired.retire_overflow(overflow));
+            overflow.into_iter().for_each(|overflow| self.retire_overflow(overflow));
             Ok(())
         };
         if seeded("index-moves-unlocked") {
-            let claimed = (0..table.sources_of(next)).map_while(|_| moving.claim(len));
-            let claimed = claimed.collect::<Vec<_>>();
+            let claimed: Vec<_> = moving.unclaimed.by_ref().take(table.sources_of(next)).collect();
             moving.moved += claimed.len();
             let is_last = moving.moved == len;
             drop(moving);
             let _ = claimed.into_iter().try_for_each(move_one);
             if is_last {
-                self.root.advance(table, guard);
+                self.advance(table, guard);
             }
             return !is_last;
         }
@@ -124,7 +119,7 @@ impl Index {
         // Each of these is retried at most once, so that the help ends even if they stay locked.
         let mut held = mem::take(&mut moving.held);
         while left > 0
-            && let Some(position) = held.pop().or_else(|| moving.claim(len))
+            && let Some(position) = held.pop().or_else(|| moving.unclaimed.next())
         {
             left -= 1;
             match move_one(position) {
@@ -135,10 +130,10 @@ impl Index {
         }
         moving.held.append(&mut held);
         if moving.moved == len {
-            self.root.advance(table, guard);
+            self.advance(table, guard);
             self.update_hint(guard);
         }
-        moving.has_more(len)
+        moving.has_more()
     }
 }
 
@@ -161,16 +156,16 @@ fn move_bucket<'g>(
     next: &'g Table,
     position: usize,
     store: &impl HashOf,
-    wait: &mut (Patience, Spin),
+    wait: &mut Wait,
 ) -> Result<Option<EmptyOverflow>, BucketBusy> {
-    let lock = HomeLock::acquire(&table.buckets[position], wait.0, &mut wait.1)?;
+    let lock = HomeLock::acquire(&table.buckets[position], wait)?;
     let chain = Chain::locked(&lock);
-    let copy = || match table.merges_into(next) {
-        false => {
+    let copy = || match table.sources_of(next) {
+        1 => {
             split(chain, next, &next.buckets[2 * position..][..2], store);
             Ok(())
         }
-        true => merge(chain, &next.buckets[position / table.sources_of(next)], wait),
+        sources => merge(chain, &next.buckets[position / sources], wait),
     };
     if seeded("index-moved-before-copy") {
         let overflow = EmptyOverflow::of_moved(lock);
@@ -197,16 +192,12 @@ fn split(chain: Chain<'_>, next: &Table, halves: &[Bucket], store: &impl HashOf)
 /// Copies the entries of a bucket to the one that takes its place and that of its neighbours.
 /// Readers and writers may already be in that bucket. No user code runs here, so a copy is never
 /// left half done.
-fn merge(
-    chain: Chain<'_>,
-    target: &Bucket,
-    (patience, short): &mut (Patience, Spin),
-) -> Result<(), BucketBusy> {
+fn merge(chain: Chain<'_>, target: &Bucket, wait: &mut Wait) -> Result<(), BucketBusy> {
     let slots = |bucket: &Bucket| bucket.fingerprints().occupied();
     if chain.clone().all(|bucket| slots(bucket).next().is_none()) {
         return Ok(());
     }
-    let mut lock = HomeLock::acquire(target, *patience, short)?;
+    let mut lock = HomeLock::acquire(target, wait)?;
     if !seeded("index-merge-unmarked") {
         lock.mark_changed();
     }

@@ -8,9 +8,10 @@ use crate::links::NodeId;
 
 use super::bucket::Bucket;
 use super::memory::{Buckets, free_chains};
+use crate::primitives::Mutex;
 use crate::primitives::atomic::Ordering::{Acquire, Relaxed, Release};
-use crate::primitives::{Mutex, MutexGuard, Patience};
 use crossbeam_epoch::{Atomic, Owned, Shared};
+use std::ops::Range;
 
 /// The view of the caller's nodes that moving and walking need.
 pub trait HashOf {
@@ -47,7 +48,6 @@ const MAX_STEP: u32 = 4;
 
 /// The home buckets, and the link to the table that they are moving to. It has its cache lines for
 /// itself, since every operation reads it.
-#[derive(Debug)]
 #[repr(align(64))]
 pub struct Table {
     pub buckets: Buckets,
@@ -55,14 +55,13 @@ pub struct Table {
     /// 32 at most.
     pub shift: u32,
     pub next: Link,
-    moving: Mutex<Moving>,
+    pub moving: Mutex<Moving>,
 }
 
 /// How far the buckets of a table have moved. One helper at a time uses it.
-#[derive(Debug, Default)]
 pub struct Moving {
-    /// The number of buckets that helpers have claimed, from the first bucket on.
-    claimed: usize,
+    /// The positions of the buckets that no helper has claimed yet.
+    pub unclaimed: Range<usize>,
     /// The positions of claimed buckets that another thread had locked, and that the helper did
     /// not wait for.
     pub held: Vec<usize>,
@@ -73,17 +72,8 @@ pub struct Moving {
 impl Moving {
     /// Whether there are buckets left to claim or to retry. If there are none, and not all have
     /// moved, the caller's nodes ([`HashOf`]) have panicked.
-    pub fn has_more(&self, len: usize) -> bool {
-        self.claimed < len || !self.held.is_empty()
-    }
-
-    /// Claims the next bucket to be moved, of `len` buckets.
-    pub fn claim(&mut self, len: usize) -> Option<usize> {
-        let position = self.claimed;
-        (position < len).then(|| {
-            self.claimed += 1;
-            position
-        })
+    pub fn has_more(&self) -> bool {
+        !(self.unclaimed.is_empty() && self.held.is_empty())
     }
 }
 
@@ -95,18 +85,14 @@ pub fn bits_for(entries: usize) -> u32 {
 }
 
 impl Table {
-    /// A table of 2^`bits` buckets.
-    pub fn new(bits: u32) -> Self {
-        Self::of(Buckets::new(1 << bits))
-    }
-
     /// A table of these buckets, whose number is a power of two.
-    pub fn of(buckets: Buckets) -> Self {
+    pub fn new(buckets: Buckets) -> Self {
+        let moving = Moving { unclaimed: 0..buckets.len(), held: Vec::new(), moved: 0 };
         Self {
             shift: 32 - buckets.len().ilog2(),
             buckets,
             next: Link::default(),
-            moving: Mutex::new(Moving::default()),
+            moving: Mutex::new(moving),
         }
     }
 
@@ -127,12 +113,8 @@ impl Table {
         self.buckets.as_ptr().addr() | self.shift as usize
     }
 
-    /// Whether several buckets of this table become one of the next.
-    pub fn merges_into(&self, next: &Self) -> bool {
-        next.shift > self.shift
-    }
-
-    /// The number of buckets of this table that become one or two buckets of the next.
+    /// The number of buckets of this table that become one bucket of the next; 1 if the next is
+    /// larger.
     pub fn sources_of(&self, next: &Self) -> usize {
         1 << next.shift.saturating_sub(self.shift)
     }
@@ -158,15 +140,6 @@ impl Table {
     pub fn successor<'g>(&'g self, guard: &'g Guard) -> &'g Table {
         self.next.get(guard).expect("a bucket moves only if there is a next table")
     }
-
-    /// Locks and returns the state of the moving. `None` if another helper holds the lock and
-    /// `patience` says not to wait.
-    pub fn moving(&self, patience: Patience) -> Option<MutexGuard<'_, Moving>> {
-        match patience {
-            Patience::Wait => Some(self.moving.lock()),
-            Patience::Skip => self.moving.try_lock(),
-        }
-    }
 }
 
 impl Drop for Table {
@@ -181,12 +154,12 @@ impl Drop for Table {
 }
 
 /// The pointer that owns a table: the index's `current`, or a table's `next`.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Link(pub(super) Atomic<Table>);
 
 impl Link {
     /// The table, if there is one. Acquire pairs with [`Link::install`] and
-    /// [`Root::advance`](super::root::Root::advance).
+    /// [`Index::advance`](super::Index::advance).
     #[inline]
     pub fn get<'g>(&'g self, guard: &'g Guard) -> Option<&'g Table> {
         debug_assert!(

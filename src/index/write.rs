@@ -3,14 +3,12 @@
 use crate::epoch::Guard;
 use crate::hash::Hash32;
 
-use super::bucket::{Bucket, Ctrl, fingerprint_of};
+use super::bucket::{Bucket, BucketBusy, Ctrl, HomeLock, fingerprint_of};
 use super::fingerprint::SLOTS;
-use super::lock::{BucketBusy, HomeLock};
 use super::memory::{Chain, EmptyOverflow, append};
 use super::state::Index;
 use crate::links::NodeId;
-use crate::primitives::{Patience, Spin, seeded};
-use std::convert::Infallible;
+use crate::primitives::{Patience, Wait, seeded};
 use std::ptr;
 
 /// A home bucket with this many free slots gives up an empty overflow, because it will not need one
@@ -27,16 +25,16 @@ pub struct Changed;
 
 /// The result of scanning a chain: the matching entry; else the first free slot; else the last
 /// bucket, with no slot.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) struct ScanResult<'g> {
-    pub(super) bucket: &'g Bucket,
-    pub(super) slot: u32,
+    bucket: &'g Bucket,
+    slot: u32,
     /// The id of the entry, or [`NodeId::NONE`].
-    pub(super) id: NodeId,
+    id: NodeId,
 }
 
 impl ScanResult<'_> {
-    pub(super) const NO_SLOT: u32 = u32::MAX;
+    const NO_SLOT: u32 = u32::MAX;
 
     #[inline(always)]
     fn hit(&self) -> Option<NodeId> {
@@ -45,7 +43,6 @@ impl ScanResult<'_> {
 }
 
 /// The result of a search, and the control word that the home bucket had when the search began.
-#[derive(Debug)]
 #[must_use = "a search changes nothing"]
 pub struct Found<'g> {
     home: &'g Bucket,
@@ -65,13 +62,8 @@ impl Index {
         hash: Hash32,
         is_match: impl FnMut(NodeId) -> bool,
     ) -> Found<'g> {
-        let mut spin = Spin::default();
-        let pause = || {
-            spin.pause();
-            Ok::<(), Infallible>(())
-        };
-        let Ok(found) = self.search_while(guard, hash, is_match, pause);
-        found
+        let mut wait = Wait::new(Patience::Wait);
+        self.search_with(guard, hash, is_match, &mut wait).expect("this wait has no end")
     }
 
     /// A [`search`](Self::search) that looks at the home bucket once, and waits for nothing.
@@ -88,7 +80,7 @@ impl Index {
         is_match: impl FnOnce(NodeId) -> bool,
     ) -> Option<Found<'g>> {
         let fingerprint = fingerprint_of(hash);
-        let home = self.root.current(guard).home(hash);
+        let home = self.current(guard).home(hash);
         let (version, _) = Chain::open(home)?;
         if version.is_locked() {
             return None;
@@ -105,35 +97,31 @@ impl Index {
             None if !version.overflows() => (fingerprints.free().next()? as u32, NodeId::NONE),
             None => return None,
         };
-        Some(Found {
-            home,
-            version,
-            fingerprint: fingerprint.into(),
-            seen: ScanResult { bucket: home, slot, id },
-        })
+        let seen = ScanResult { bucket: home, slot, id };
+        Some(Found { home, version, fingerprint: fingerprint.into(), seen })
     }
 
-    /// Searches for an entry. While the bucket is locked, calls `pause`, and gives up if that
-    /// returns an error.
+    /// Searches for an entry. Returns `None` if the bucket is locked, and `wait` is over.
     #[inline(always)]
-    fn search_while<'g, E>(
+    fn search_with<'g>(
         &'g self,
         guard: &'g Guard,
         hash: Hash32,
         mut is_match: impl FnMut(NodeId) -> bool,
-        mut pause: impl FnMut() -> Result<(), E>,
-    ) -> Result<Found<'g>, E> {
+        wait: &mut Wait,
+    ) -> Option<Found<'g>> {
         let fingerprint = fingerprint_of(hash);
-        let mut table = self.root.current(guard);
+        let mut table = self.current(guard);
         loop {
             let home = table.home(hash);
             match Chain::open(home) {
                 None => table = table.successor(guard),
-                Some((version, _)) if version.is_locked() => pause()?,
-                Some((version, chain)) => {
+                Some((version, chain)) if !version.is_locked() => {
                     let seen = scan(home, chain, fingerprint, &mut is_match);
-                    return Ok(Found { home, version, fingerprint: fingerprint.into(), seen });
+                    return Some(Found { home, version, fingerprint: fingerprint.into(), seen });
                 }
+                Some(_) if wait.pause() => {}
+                Some(_) => return None,
             }
         }
     }
@@ -182,22 +170,13 @@ impl Index {
         id: NodeId,
         patience: Patience,
     ) -> Result<Option<Locked<'g>>, BucketBusy> {
-        // `short` is one wait for all attempts together.
-        let (mut short, mut attempts) = (Spin::default(), 0);
+        // One wait for all attempts together.
+        let (mut wait, mut attempts) = (Wait::new(patience), 0);
         while patience == Patience::Wait || attempts < ATTEMPTS {
             attempts += 1;
-            let mut spin = Spin::default();
-            let pause = || match patience {
-                Patience::Wait => {
-                    spin.pause();
-                    Ok(())
-                }
-                Patience::Skip if short.try_pause() => Ok(()),
-                Patience::Skip => Err(BucketBusy),
-            };
-            let found = match self.search_while(guard, hash, |other| other == id, pause) {
-                Err(BucketBusy) if seeded("index-held-is-absent") => return Ok(None),
-                found => found?,
+            let found = match self.search_with(guard, hash, |other| other == id, &mut wait) {
+                None if seeded("index-held-is-absent") => return Ok(None),
+                found => found.ok_or(BucketBusy)?,
             };
             if found.id().is_none() {
                 return Ok(None);
@@ -211,7 +190,7 @@ impl Index {
 }
 
 /// Scans a chain, from its home bucket on.
-fn scan<'g>(
+pub(super) fn scan<'g>(
     home: &'g Bucket,
     chain: Chain<'g>,
     fingerprint: u8,
@@ -259,19 +238,14 @@ impl<'g> Found<'g> {
 /// bucket.
 ///
 /// A thread that holds it runs no user code, waits for nothing, and locks no second bucket.
-#[derive(Debug)]
 #[must_use = "dropping it unlocks the bucket"]
 pub struct Locked<'g> {
-    lock: HomeLock<'g>,
-    fingerprint: u32,
-    seen: ScanResult<'g>,
+    pub(super) lock: HomeLock<'g>,
+    pub(super) fingerprint: u32,
+    pub(super) seen: ScanResult<'g>,
 }
 
 impl<'g> Locked<'g> {
-    pub(super) fn of(lock: HomeLock<'g>, fingerprint: u8, seen: ScanResult<'g>) -> Self {
-        Self { lock, fingerprint: fingerprint.into(), seen }
-    }
-
     /// The entry's id, if it is in the index.
     #[inline(always)]
     pub fn id(&self) -> Option<NodeId> {

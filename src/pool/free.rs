@@ -1,6 +1,6 @@
 //! Striped stacks of free ids; see the [module](super) for the protocol.
 
-use super::address::{Address, NodeMemory};
+use super::chunks::{Address, NodeMemory};
 use crate::links::NodeId;
 use crate::prefetch::prefetch;
 use crate::primitives::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -13,12 +13,12 @@ const STRIPES: usize = if cfg!(cortado_loom) { 1 } else { 4 };
 
 /// The head of a list as it was read: `tag << 32 | id`.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Head(u64);
+pub(super) struct Head(pub(super) u64);
 
 impl Head {
     /// The first id of the list.
     #[inline(always)]
-    fn id(self) -> NodeId {
+    pub(super) fn id(self) -> NodeId {
         NodeId::from_raw(self.0 as u32)
     }
 
@@ -36,13 +36,12 @@ impl Head {
 type Popped<'p> = Option<(NodeId, Address<'p>)>;
 
 /// Free ids, last in first out per stripe.
-#[derive(Debug)]
 pub struct FreeList {
     /// Allocated by the first push: a cache from which nothing was removed yet needs no stripes.
     stripes: OnceLock<Box<Stripes>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Stripes {
     /// Each is a [`Head`].
     heads: [CachePadded<AtomicU64>; STRIPES],
@@ -147,20 +146,8 @@ impl FreeList {
         self.heads().map(stripe).fold(0, usize::saturating_add)
     }
 
-    fn heads(&self) -> impl Iterator<Item = &CachePadded<AtomicU64>> {
+    pub(super) fn heads(&self) -> impl Iterator<Item = &CachePadded<AtomicU64>> {
         self.stripes.get().into_iter().flat_map(|stripes| &stripes.heads)
-    }
-
-    /// Visits all free ids. No other thread may use the list meanwhile.
-    #[cfg(any(feature = "internals", cortado_loom))]
-    pub fn for_each(&self, pool: &impl NodeMemory, mut visit: impl FnMut(NodeId)) {
-        for head in self.heads() {
-            let mut id = Head(head.load(Acquire)).id();
-            while id != NodeId::NONE {
-                visit(id);
-                id = pool.at(id).meta().timer.next();
-            }
-        }
     }
 }
 

@@ -78,23 +78,21 @@
 //! that of the first chunks, which are smaller than a block and have fewer than 256 nodes together,
 //! and all columns.
 
-mod address;
 mod chunks;
 mod columns;
 mod free;
 mod handle;
-mod hard_deadline;
 mod raw;
-mod refresh;
 mod reserve;
-mod surplus;
 mod typed;
 mod views;
 
-pub use columns::{Column, Columns};
-pub use handle::{Handle, RawHandle};
-pub use hard_deadline::HardDeadline;
+#[cfg(any(feature = "internals", cortado_loom))]
+#[path = "../whitebox/pool_audit.rs"]
+mod audit;
+
+pub use columns::{Column, Columns, HardDeadline, RefreshMark};
+pub use handle::{Draft, Handle, Local, OwnedDraft, RawHandle};
 pub use raw::RawPool;
-pub use refresh::RefreshMark;
-pub use typed::{Draft, Local, NodeAddress, OwnedDraft, Pool};
+pub use typed::{NodeAddress, Pool};
 pub use views::{FARTHEST, Timers};

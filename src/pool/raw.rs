@@ -1,44 +1,25 @@
 //! The pool without its types; see the [module](super) for layout and rules.
 #![expect(unsafe_code, reason = "nodes live in chunks of raw memory, addressed by stride")]
 
-use super::address::{Address, NodeMemory};
-use super::chunks::{CHUNKS, ChunkTable, INDEX_BITS, chunk_len, chunk_of, nodes_before, successor};
-use super::columns::{Column, Columns};
+use super::chunks::{
+    Address, CHUNKS, ChunkTable, INDEX_BITS, NodeMemory, Shape, alignment_of, chunk_len, chunk_of,
+    new_nodes, nodes_before, pair_offset, stride_of, successor,
+};
+use super::columns::{Column, Columns, HardDeadline, RefreshMark};
 use super::free::FreeList;
-use super::hard_deadline::HardDeadline;
 use super::reserve::{REFILL, Reserve};
 use crate::hash::Hash32;
 use crate::links::NodeId;
 use crate::node::{Meta, state};
 use crate::prefetch::prefetch;
-use crate::primitives::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::primitives::atomic::{
+    AtomicPtr, AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed},
+};
 use crate::primitives::{Mutex, OnDrop};
 use crate::system;
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, dealloc};
 use std::ptr::NonNull;
-
-/// The layout of the pair of key and value, and how to drop them in place.
-pub struct Shape {
-    pub pair: Layout,
-    /// The words that each node has beside its fixed part.
-    pub columns: Columns,
-    /// One for all caches of these types. A pointer to each function would take an empty cache
-    /// over 4 KiB.
-    pub drops: &'static Drops,
-}
-
-/// How to drop keys and values in place.
-pub struct Drops {
-    /// Whether a key or a value has anything to drop.
-    pub are_needed: bool,
-    /// Drops the key in the pair at the pointer. The caller must own the key.
-    pub key: unsafe fn(*mut u8),
-    /// Drops the value in the pair at the pointer. The caller must own the value.
-    pub value: unsafe fn(*mut u8),
-    /// Prefetches what drops of the key and the value in the pair at the pointer will touch. They
-    /// may be uninitialised.
-    pub prefetch: unsafe fn(*mut u8),
-}
 
 /// The fields that lookups read come first, on cache lines that are written only when a chunk is
 /// published: neither the counts of the pool's `Arc` nor the words of the free ids are there.
@@ -48,7 +29,7 @@ pub struct RawPool {
     stride: usize,
     pair_offset: usize,
     shape: Shape,
-    free: FreeList,
+    pub(super) free: FreeList,
     /// A dead node. Ids in unallocated chunks resolve to it, so that the lookup is branch-free.
     /// (With debug assertions the lookup of such an id panics.)
     sentinel: AtomicPtr<u8>,
@@ -65,27 +46,10 @@ pub struct RawPool {
 
 /// Sentinels of up to this many bytes are aligned by the allocator.
 const SMALL: usize = 1024;
+/// Prefetch distance of drops, in nodes (`docs/performance.md` has the gain).
+const AHEAD: usize = 4;
 /// The first id that is handed out.
 const FIRST_ID: NodeId = NodeId::from_raw(1);
-
-/// Offset in bytes of the pair within its node.
-pub(super) const fn pair_offset(pair: Layout) -> usize {
-    size_of::<Meta>().next_multiple_of(pair.align())
-}
-
-/// Distance in bytes from one node to the next. A node of a cache line or less does not straddle
-/// two lines.
-pub(super) const fn stride_of(pair: Layout) -> usize {
-    let align = if pair.align() > align_of::<Meta>() { pair.align() } else { align_of::<Meta>() };
-    let node = (pair_offset(pair) + pair.size()).next_multiple_of(align);
-    let stride = if node <= 64 { 64 } else { node };
-    stride.next_multiple_of(align)
-}
-
-/// The alignment of the first node of a chunk, unless the chunk consists of blocks.
-fn alignment_of(pair: Layout) -> usize {
-    pair.align().max(64)
-}
 
 /// The layout of the sentinel's allocation: a node, and a word for each possible column. The
 /// allocator aligns a small sentinel. A large one has room to be aligned within its allocation, as
@@ -107,35 +71,6 @@ struct Location {
     index: usize,
     /// The number of nodes in the chunk.
     len: usize,
-}
-
-/// Allocates memory for some nodes of one shape, and for their columns. Returns the first
-/// node and its distance in bytes from the start of the allocation. The layout must have room for
-/// the nodes and the columns, and must have the alignment or room for it.
-fn new_nodes(layout: Layout, align: usize, _of: &Shape, _len: usize) -> (NonNull<u8>, usize) {
-    // SAFETY: the layout's size is not zero, because strides are at least 64.
-    let start = unsafe { alloc_zeroed(layout) };
-    let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
-    let offset = start.align_offset(align);
-    assert!(offset < align, "an allocation can be aligned");
-    // SAFETY: the layout has the alignment, and the offset is zero; or, beyond what the nodes need,
-    // it has as many bytes as the alignment may take.
-    let base = unsafe { start.add(offset) };
-    // Zeroed memory is an initialised Meta and column, because their fields are std's
-    // atomics. loom's atomics have to be constructed.
-    #[cfg(cortado_loom)]
-    let (stride, columns) = (stride_of(_of.pair), _of.columns.len());
-    #[cfg(cortado_loom)]
-    for index in 0.._len {
-        // SAFETY: the node is within the allocation, which belongs to this thread alone.
-        unsafe { base.add(index * stride).cast::<Meta>().write(Meta::default()) };
-    }
-    #[cfg(cortado_loom)]
-    for index in 0.._len * columns {
-        // SAFETY: as above, at the addresses that `column` reads.
-        unsafe { base.add(_len * stride).cast::<AtomicU64>().add(index).write(AtomicU64::new(0)) };
-    }
-    (base, offset)
 }
 
 impl RawPool {
@@ -162,15 +97,7 @@ impl RawPool {
         }
     }
 
-    /// The address of node `id`. If `id` was never handed out, the address is that of a node
-    /// without contents: the sentinel, if the chunk is not allocated.
-    #[inline(always)]
-    pub(super) fn at(&self, id: NodeId) -> Address<'_> {
-        // SAFETY: this is the pool's own stride.
-        unsafe { self.at_stride(id, self.stride) }
-    }
-
-    /// [`at`](Self::at) for a caller that knows the stride beforehand.
+    /// [`at`](NodeMemory::at) for a caller that knows the stride beforehand.
     ///
     /// # Safety
     /// `stride` must be the pool's stride.
@@ -202,7 +129,7 @@ impl RawPool {
 
     /// The ids handed out so far.
     pub fn ids(&self) -> impl Iterator<Item = NodeId> + use<> {
-        let end = NodeId::from_raw(self.next.load(Ordering::Acquire));
+        let end = NodeId::from_raw(self.next.load(Acquire));
         std::iter::successors(Some(FIRST_ID), |&id| Some(successor(id)))
             .take_while(move |&id| id < end)
     }
@@ -230,6 +157,12 @@ impl RawPool {
     pub fn hard_deadline(&self, id: NodeId) -> Option<HardDeadline<'_>> {
         let word = self.column(id, Column::HardDeadline)?;
         Some(HardDeadline { meta: self.meta(id), word })
+    }
+
+    /// When a read of node `id` is to trigger a reload. `None` in a cache without refresh.
+    #[inline]
+    pub fn refresh(&self, id: NodeId) -> Option<RefreshMark<'_>> {
+        Some(RefreshMark(self.column(id, Column::Refresh)?))
     }
 
     /// The word that a column has for node `id`. `None` in a pool without the column.
@@ -269,15 +202,12 @@ impl RawPool {
             self.free(others);
             return (id, self.at(id));
         }
-        let next = |id: NodeId| (id < NodeId::FIRST_RESERVED).then(|| successor(id));
-        let id = (self.next)
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |id| {
-                next(NodeId::from_raw(id)).map(NodeId::raw)
-            })
-            .map(NodeId::from_raw)
-            .unwrap_or_else(|_| {
-                panic!("a cache can hold at most {} entries", nodes_before(CHUNKS) - 1)
-            });
+        let is_node = |&id: &NodeId| id < NodeId::FIRST_RESERVED;
+        let after = |id| Some(NodeId::from_raw(id)).filter(is_node).map(|id| successor(id).raw());
+        let Ok(id) = self.next.fetch_update(Relaxed, Relaxed, after) else {
+            panic!("a cache can hold at most {} entries", nodes_before(CHUNKS) - 1)
+        };
+        let id = NodeId::from_raw(id);
         let chunk = chunk_of(id);
         if !self.chunks.is_allocated(chunk) {
             self.grow(chunk);
@@ -321,40 +251,58 @@ impl RawPool {
         self.chunks.publish(chunk, base);
     }
 
-    /// Drops the key and the value of node `id`, if it has them, and leaves the node ready to be
-    /// freed.
-    ///
-    /// # Safety
-    /// The caller must have brought `refs` to zero (rule 4), or must be the only one who knows the
-    /// node (rule 5).
-    pub unsafe fn drop_contents(&self, id: NodeId) {
-        let (meta, pair) = (self.meta(id), self.pair(id));
-        let bits = meta.state();
-        meta.clear_state(u8::MAX);
-        // The value is dropped even if the key's destructor panics.
-        let _value = OnDrop(|| {
-            if bits & state::VALUE != 0 {
-                // SAFETY: the state bit says that the value is initialised. The caller owns it.
-                // The bit is cleared, and this function is called once.
-                unsafe { (self.shape.drops.value)(pair) };
-            }
-        });
-        if bits & state::KEY != 0 {
-            // SAFETY: the state bit says that the key is initialised. The caller has exclusive
-            // access. The bit is cleared, so the key is dropped only once.
-            unsafe { (self.shape.drops.key)(pair) };
+    /// Gives up a count on node `id`. If it was the last one, drops key and value at once, on this
+    /// thread, and frees the node.
+    pub fn release(&self, id: NodeId) {
+        if self.meta(id).release() {
+            self.destroy(id);
         }
     }
 
-    /// Prefetches what [`drop_contents`](Self::drop_contents) will touch.
+    /// Gives up the cache's own count on node `id`, if the cache has one. Returns true if it was
+    /// the last count. Only for the end of the cache, when no reader's guard needs the count any
+    /// more.
+    #[must_use]
+    pub fn give_up(&self, id: NodeId) -> bool {
+        if !self.exists(id) || self.meta(id).state() & state::OWNED == 0 {
+            return false;
+        }
+        let meta = self.meta(id);
+        meta.clear_state(state::OWNED);
+        meta.release()
+    }
+
+    /// Drops key and value of a node whose last count the caller has given up. Then frees the node,
+    /// even if a destructor panics.
+    pub fn destroy(&self, id: NodeId) {
+        self.destroy_all(&[id], |drop_contents| drop_contents());
+    }
+
+    /// Drops keys and values of nodes whose last counts the caller has given up. Then frees the
+    /// nodes, in one step for all of them, even if `each` panics.
     ///
-    /// # Safety
-    /// As for [`drop_contents`](Self::drop_contents).
-    #[inline]
-    pub unsafe fn prefetch_contents(&self, id: NodeId) {
-        // SAFETY: a node's pair is there as long as the pool is, and no other thread writes to it:
-        // the caller has brought `refs` to zero (rule 4).
-        unsafe { (self.shape.drops.prefetch)(self.pair(id)) };
+    /// `each` is called for each node. It must call its argument, which drops the node's contents.
+    /// It must not panic before the last node, because the contents of the nodes after it would not
+    /// be dropped. If `each` panics for the last node, all contents have been dropped.
+    pub fn destroy_all(&self, ids: &[NodeId], mut each: impl FnMut(&dyn Fn())) {
+        debug_assert!(ids.iter().all(|&id| self.meta(id).refs() == 0), "a node has a count");
+        let _free = OnDrop(|| self.free(ids));
+        for (n, &id) in ids.iter().enumerate() {
+            if let Some(&next) = ids.get(n + AHEAD) {
+                // SAFETY: a node's pair is there as long as the pool is, and no other thread writes
+                // to it: the caller has brought `refs` to zero (rule 4).
+                unsafe { (self.shape.drops.prefetch)(self.pair(next)) };
+            }
+            each(&|| {
+                let meta = self.meta(id);
+                let bits = meta.state();
+                meta.clear_state(u8::MAX);
+                // SAFETY: the state bits say what is initialised. The last count is gone, and was
+                // the caller's (rule 4). The bits are cleared, so a second call finds nothing to
+                // drop.
+                unsafe { (self.shape.drops.contents)(self.pair(id), bits) };
+            });
+        }
     }
 
     /// Whether key and value have anything to drop.
@@ -380,22 +328,40 @@ impl RawPool {
         self.free.push(self, ids);
     }
 
-    /// Visits all free nodes. No other thread may use the pool meanwhile.
-    #[cfg(any(feature = "internals", cortado_loom))]
-    pub fn for_each_free(&self, mut visit: impl FnMut(NodeId)) {
-        self.free.for_each(self, &mut visit);
-        self.reserve.for_each(self, visit);
+    /// Whether more nodes are free than are kept at hand.
+    pub fn has_surplus(&self) -> bool {
+        self.reserve.has_surplus(self)
+    }
+
+    /// Gives memory of free nodes back, if there are more than are kept at hand. Moves at most
+    /// `most` free ids. Returns whether there may be more to do.
+    pub fn trim(&self, most: usize) -> bool {
+        self.reserve.trim(self, most)
+    }
+
+    /// There is no surplus after so many calls of [`trim`](Self::trim), or fewer, if no more nodes
+    /// become free meanwhile.
+    pub fn most_trims(&self, most: usize) -> usize {
+        self.reserve.most_trims(self, most)
+    }
+
+    /// Moves up to `most` free ids to the reserve, needed or not. Returns how many were moved.
+    pub fn shelve(&self, most: usize) -> usize {
+        self.reserve.put(self, most)
     }
 }
 
 impl NodeMemory for RawPool {
+    /// The address of node `id`. If `id` was never handed out, the address is that of a node
+    /// without contents: the sentinel, if the chunk is not allocated.
     #[inline(always)]
     fn at(&self, id: NodeId) -> Address<'_> {
-        self.at(id)
+        // SAFETY: this is the pool's own stride.
+        unsafe { self.at_stride(id, self.stride) }
     }
 
     fn handed_out(&self) -> usize {
-        let end = NodeId::from_raw(self.next.load(Ordering::Relaxed));
+        let end = NodeId::from_raw(self.next.load(Relaxed));
         nodes_before(chunk_of(end)) + (end.index() & ((1 << INDEX_BITS) - 1))
     }
 
@@ -437,6 +403,6 @@ impl Drop for RawPool {
         let offset = self.sentinel_offset as usize;
         // SAFETY: the sentinel was allocated in `new` with this layout, and is `sentinel_offset`
         // bytes after the start. No user of the sentinel is left.
-        unsafe { dealloc(self.sentinel.load(Ordering::Relaxed).sub(offset), layout) };
+        unsafe { dealloc(self.sentinel.load(Relaxed).sub(offset), layout) };
     }
 }

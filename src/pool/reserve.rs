@@ -1,7 +1,7 @@
 //! Free ids that are not kept at hand, grouped by block. If all ids of a block are here, the memory
 //! of the block goes back to the system. See the [module](super) for the protocol.
 
-use super::address::NodeMemory;
+use super::chunks::NodeMemory;
 use crate::links::NodeId;
 use crate::primitives::atomic::{AtomicUsize, Ordering};
 use crate::primitives::{Mutex, seeded};
@@ -26,37 +26,35 @@ const IDLE_BYTES: usize = 1 << 18;
 /// back costs system time.
 const IDS_PER_BLOCK: usize = 64;
 
-/// The number of a block: what its ids have in common, without their lowest bits.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct BlockNumber(u32);
-
 /// The ids of a block that are in the reserve.
 #[derive(Default)]
-struct Block {
+pub(super) struct Block {
     /// The first of the ids that are linked through `timer.next`.
-    head: NodeId,
+    pub(super) head: NodeId,
     /// The number of linked ids.
-    listed: usize,
+    pub(super) listed: usize,
     /// Number of ids at the block's end that have not been touched since the block was given back.
-    untouched: usize,
+    pub(super) untouched: usize,
 }
 
-struct State {
+/// Blocks by their first ids.
+#[derive(Default)]
+pub(super) struct State {
     /// The other blocks that have ids here, lowest first.
-    partial: BTreeMap<BlockNumber, Block>,
+    pub(super) partial: BTreeMap<NodeId, Block>,
     /// Blocks whose ids are all here and whose memory was given back to the system, lowest first.
-    parked: BinaryHeap<Reverse<BlockNumber>>,
+    pub(super) parked: BinaryHeap<Reverse<NodeId>>,
 }
 
 /// See the [module](self).
 pub struct Reserve {
     /// log2 of the nodes in a block.
-    bits: u32,
+    pub(super) bits: u32,
     /// So many free ids are no surplus, however few others there are.
     idle: usize,
     /// Number of ids in the reserve.
     len: AtomicUsize,
-    state: Mutex<State>,
+    pub(super) state: Mutex<State>,
 }
 
 impl Reserve {
@@ -67,23 +65,14 @@ impl Reserve {
             bits,
             idle: (IDLE_BLOCKS << bits).min(IDLE_BYTES / stride),
             len: AtomicUsize::new(0),
-            state: Mutex::new(State { partial: BTreeMap::new(), parked: BinaryHeap::new() }),
+            state: Mutex::default(),
         }
     }
 
-    fn block_of(&self, id: NodeId) -> BlockNumber {
-        BlockNumber(id.raw() >> self.bits)
-    }
-
-    /// The first id of a block.
-    fn first_of(&self, number: BlockNumber) -> NodeId {
-        NodeId::from_raw(number.0 << self.bits)
-    }
-
     /// The first id of a block that has not been touched since the block was given back.
-    fn first_untouched(&self, number: BlockNumber, block: &Block) -> NodeId {
+    pub(super) fn first_untouched(&self, first: NodeId, block: &Block) -> NodeId {
         let touched = self.block_len() - block.untouched;
-        NodeId::from_raw(self.first_of(number).raw() + touched as u32)
+        NodeId::from_raw(first.raw() + touched as u32)
     }
 
     /// Number of nodes in a block.
@@ -93,12 +82,6 @@ impl Reserve {
 
     pub fn len(&self) -> usize {
         self.len.load(Ordering::Relaxed)
-    }
-
-    /// Number of nodes whose memory was given back to the system.
-    #[cfg(any(feature = "internals", cortado_loom))]
-    pub fn parked(&self) -> usize {
-        self.state.lock().parked.len() << self.bits
     }
 
     /// Takes some ids out. Ids of the lowest block that has its memory come first, so that all
@@ -112,16 +95,14 @@ impl Reserve {
         }
         let mut state = self.state.lock();
         let state = &mut *state;
-        let mut entry = match state.partial.first_entry() {
-            Some(entry) => entry,
-            None => {
-                let Some(Reverse(number)) = state.parked.pop() else { return 0 };
-                let whole = Block { untouched: self.block_len(), ..Block::default() };
-                state.partial.insert(number, whole);
-                state.partial.first_entry().expect("just inserted")
-            }
-        };
-        let number = *entry.key();
+        if state.partial.is_empty()
+            && let Some(Reverse(first)) = state.parked.pop()
+        {
+            let whole = Block { untouched: self.block_len(), ..Block::default() };
+            state.partial.insert(first, whole);
+        }
+        let Some(mut entry) = state.partial.first_entry() else { return 0 };
+        let first = *entry.key();
         let block = entry.get_mut();
         let mut count = 0;
         for id in taken {
@@ -130,7 +111,7 @@ impl Reserve {
                 block.head = pool.at(block.head).meta().timer.next();
                 block.listed -= 1;
             } else if block.untouched > 0 {
-                *id = self.first_untouched(number, block);
+                *id = self.first_untouched(first, block);
                 block.untouched -= 1;
             } else {
                 break;
@@ -195,38 +176,20 @@ impl Reserve {
             && let Some(id) = pool.pop_free()
         {
             moved += 1;
-            let number = self.block_of(id);
-            let block = state.partial.entry(number).or_default();
+            let first = NodeId::from_raw(id.raw() >> self.bits << self.bits);
+            let block = state.partial.entry(first).or_default();
             pool.at(id).meta().timer.set_next(block.head);
             block.head = id;
             block.listed += 1;
             // The ids of a chunk that is smaller than a block never complete one.
             if block.listed + block.untouched == self.block_len() || seeded("park-what-is-in-use") {
-                pool.give_back(self.first_of(number), self.block_len());
-                state.partial.remove(&number);
-                state.parked.push(Reverse(number));
+                pool.give_back(first, self.block_len());
+                state.partial.remove(&first);
+                state.parked.push(Reverse(first));
                 blocks -= 1;
             }
         }
         self.len.fetch_add(moved, Ordering::Relaxed);
         moved
-    }
-
-    /// Visits all ids that are here. No other thread may use the pool meanwhile.
-    #[cfg(any(feature = "internals", cortado_loom))]
-    pub fn for_each(&self, pool: &impl NodeMemory, mut visit: impl FnMut(NodeId)) {
-        let state = self.state.lock();
-        for (&number, block) in &state.partial {
-            let untouched = self.first_untouched(number, block).consecutive(block.untouched);
-            untouched.for_each(&mut visit);
-            let mut id = block.head;
-            for _ in 0..block.listed {
-                visit(id);
-                id = pool.at(id).meta().timer.next();
-            }
-        }
-        for &Reverse(number) in &state.parked {
-            self.first_of(number).consecutive(self.block_len()).for_each(&mut visit);
-        }
     }
 }

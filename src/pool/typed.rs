@@ -1,15 +1,13 @@
-//! The pool with its types, and drafts: nodes under construction.
+//! The pool with its types.
 #![expect(unsafe_code, reason = "keys and values live in the pool's raw memory")]
 
-use super::address::Address;
+use super::chunks::{Address, Drops, Shape, pair_offset, stride_of};
 use super::columns::Columns;
-use super::handle::{Handle, RawHandle};
-use super::raw::{Drops, RawPool, Shape, pair_offset, stride_of};
-use crate::hash::Hashed;
+use super::raw::RawPool;
 use crate::links::NodeId;
 use crate::node::{Meta, state};
 use crate::prefetch::prefetch_pointees;
-use crate::primitives::Arc;
+use crate::primitives::{Arc, OnDrop};
 use std::alloc::Layout;
 use std::marker::PhantomData;
 use std::ptr::{addr_of, addr_of_mut};
@@ -20,18 +18,25 @@ use std::ptr::{addr_of, addr_of_mut};
 /// The pool is invariant in `K` and `V`. If it could pass for a pool of shorter-lived keys, callers
 /// could put such keys into it.
 pub struct Pool<K, V> {
-    raw: Arc<RawPool>,
+    pub(super) raw: Arc<RawPool>,
     types: PhantomData<fn(&mut (K, V))>,
 }
 
-unsafe fn drop_key<K, V>(pair: *mut u8) {
-    // SAFETY: the caller (drop_contents) owns an initialised key in this pair.
-    unsafe { addr_of_mut!((*pair.cast::<(K, V)>()).0).drop_in_place() };
-}
-
-unsafe fn drop_value<K, V>(pair: *mut u8) {
-    // SAFETY: the caller (drop_contents) owns an initialised value in this pair.
-    unsafe { addr_of_mut!((*pair.cast::<(K, V)>()).1).drop_in_place() };
+unsafe fn drop_contents<K, V>(pair: *mut u8, bits: u8) {
+    let pair = pair.cast::<(K, V)>();
+    // SAFETY: the caller passes the pair of a node, whose memory has this layout.
+    let (key, value) = unsafe { (addr_of_mut!((*pair).0), addr_of_mut!((*pair).1)) };
+    // The value is dropped even if the key's destructor panics.
+    let _value = OnDrop(|| {
+        if bits & state::VALUE != 0 {
+            // SAFETY: the caller owns an initialised value in this pair.
+            unsafe { value.drop_in_place() };
+        }
+    });
+    if bits & state::KEY != 0 {
+        // SAFETY: the caller owns an initialised key in this pair.
+        unsafe { key.drop_in_place() };
+    }
 }
 
 unsafe fn prefetch_contents<K, V>(pair: *mut u8) {
@@ -50,8 +55,7 @@ unsafe fn prefetch_contents<K, V>(pair: *mut u8) {
 impl<K: Send + Sync + 'static, V: Send + Sync + 'static> Pool<K, V> {
     const DROPS: Drops = Drops {
         are_needed: std::mem::needs_drop::<(K, V)>(),
-        key: drop_key::<K, V>,
-        value: drop_value::<K, V>,
+        contents: drop_contents::<K, V>,
         prefetch: prefetch_contents::<K, V>,
     };
 
@@ -74,12 +78,6 @@ impl<K, V> Pool<K, V> {
         &self.raw
     }
 
-    #[cfg(any(feature = "internals", cortado_loom))]
-    #[inline]
-    pub fn meta(&self, id: NodeId) -> &Meta {
-        self.raw.meta(id)
-    }
-
     /// The address of node `id`, found once for several accesses to it.
     #[inline(always)]
     pub fn address(&self, id: NodeId) -> NodeAddress<'_, K, V> {
@@ -87,59 +85,12 @@ impl<K, V> Pool<K, V> {
         let node = unsafe { self.raw.at_stride(id, stride_of(Layout::new::<(K, V)>())) };
         NodeAddress { node, pool: PhantomData }
     }
-
-    /// Gives a raw handle its types back.
-    ///
-    /// # Panics
-    /// If the handle is on a node of another pool.
-    pub fn handle(&self, raw: RawHandle) -> Handle<K, V> {
-        self.check(&raw);
-        // SAFETY: the node is one of this pool, so the types are the pool's. The node has its key.
-        unsafe { Handle::assume(raw) }
-    }
-
-    /// Gives a borrowed raw handle its types back.
-    ///
-    /// # Panics
-    /// As [`handle`](Self::handle).
-    pub fn handle_ref<'a>(&self, raw: &'a RawHandle) -> &'a Handle<K, V> {
-        self.check(raw);
-        // SAFETY: as in `handle`.
-        unsafe { Handle::assume_ref(raw) }
-    }
-
-    fn check(&self, raw: &RawHandle) {
-        assert!(Arc::ptr_eq(raw.pool(), &self.raw), "the handle belongs to another cache");
-        assert!(raw.meta().state() & state::KEY != 0, "the handle's node has no key");
-    }
-
-    /// Another count on a handle's node, that borrows this pool.
-    ///
-    /// # Panics
-    /// If the handle is of another pool.
-    pub fn local(&self, handle: &Handle<K, V>) -> Local<'_, K, V> {
-        assert!(Arc::ptr_eq(handle.raw().pool(), &self.raw), "the handle belongs to another cache");
-        handle.meta().retain();
-        Local { pool: self, address: self.address(handle.id()), id: handle.id() }
-    }
-
-    /// Makes a node that has its key but no value yet.
-    pub fn draft(&self, key: Hashed<K>) -> Draft<'_, K, V> {
-        let Hashed { hash, key } = key;
-        let (id, node) = self.raw.alloc(hash);
-        let address: NodeAddress<'_, K, V> = NodeAddress { node, pool: PhantomData };
-        // SAFETY: a node that was just allocated belongs to this thread alone (rule 5). The key's
-        // place is within the pair.
-        unsafe { addr_of_mut!((*address.pair()).0).write(key) };
-        address.meta().begin_state(state::KEY);
-        Draft { node: Local { pool: self, address, id } }
-    }
 }
 
 /// A node's address, with the node's types.
 pub struct NodeAddress<'p, K, V> {
-    node: Address<'p>,
-    pool: PhantomData<&'p Pool<K, V>>,
+    pub(super) node: Address<'p>,
+    pub(super) pool: PhantomData<&'p Pool<K, V>>,
 }
 
 impl<K, V> Clone for NodeAddress<'_, K, V> {
@@ -160,7 +111,7 @@ impl<'p, K, V> NodeAddress<'p, K, V> {
     }
 
     #[inline(always)]
-    fn pair(self) -> *mut (K, V) {
+    pub(super) fn pair(self) -> *mut (K, V) {
         self.node.at_offset(Self::PAIR)
     }
 
@@ -185,146 +136,5 @@ impl<'p, K, V> NodeAddress<'p, K, V> {
     {
         // SAFETY: as for `key`.
         unsafe { &(*self.pair()).1 }
-    }
-}
-
-/// A count on a node, held by the thread that makes the node: a [`Handle`] that borrows the pool.
-pub struct Local<'p, K, V> {
-    pool: &'p Pool<K, V>,
-    address: NodeAddress<'p, K, V>,
-    id: NodeId,
-}
-
-impl<'p, K, V> Local<'p, K, V> {
-    #[inline]
-    pub fn id(&self) -> NodeId {
-        self.id
-    }
-
-    #[inline]
-    pub fn meta(&self) -> &'p Meta {
-        self.address.meta()
-    }
-
-    #[inline]
-    pub fn hashed(&self) -> Hashed<&K> {
-        self.meta().hash().with(self.key())
-    }
-
-    #[inline]
-    pub fn key(&self) -> &K {
-        // SAFETY: `self` is a count (rule 2), and a draft has its key from the beginning.
-        unsafe { self.address.key() }
-    }
-
-    /// # Panics
-    /// If the node is a draft without a value.
-    #[inline]
-    pub fn value(&self) -> &V {
-        assert!(self.meta().state() & state::VALUE != 0, "a draft has no value");
-        // SAFETY: `self` is a count (rule 2), and the value is initialised.
-        unsafe { self.address.value() }
-    }
-
-    /// Takes another count on the node. It may leave this thread.
-    pub fn share(&self) -> RawHandle {
-        self.meta().retain();
-        RawHandle::from_count(Arc::clone(&self.pool.raw), self.id)
-    }
-
-    /// Takes another count on the node, as a handle with its types.
-    pub fn handle(&self) -> Handle<K, V> {
-        self.pool.handle(self.share())
-    }
-
-    /// Hands the count over to the index without giving it up.
-    pub fn into_count(self) -> NodeId {
-        std::mem::ManuallyDrop::new(self).id
-    }
-}
-
-impl<K, V> Drop for Local<'_, K, V> {
-    fn drop(&mut self) {
-        self.pool.raw.release(self.id);
-    }
-}
-
-/// A node that has a key and is not in the index: it is under construction, or never to be
-/// published. Other threads may share it by handle, to compare keys. So the value is written at
-/// most once.
-pub struct Draft<'p, K, V> {
-    node: Local<'p, K, V>,
-}
-
-impl<'p, K, V> Draft<'p, K, V> {
-    #[cfg(any(feature = "internals", cortado_loom))]
-    #[inline]
-    pub fn key(&self) -> &K {
-        self.node.key()
-    }
-
-    #[inline]
-    pub fn hashed(&self) -> Hashed<&K> {
-        self.node.hashed()
-    }
-
-    /// Takes another count on the node, by which its key can be read.
-    pub fn share(&self) -> RawHandle {
-        self.node.share()
-    }
-
-    /// The same draft, without the borrow of the pool.
-    pub fn detach(self) -> OwnedDraft<K, V> {
-        OwnedDraft { handle: self.node.handle() }
-    }
-
-    /// Completes the node.
-    ///
-    /// Rule 6 holds for two reasons. Threads that share a draft look at the value only after the
-    /// thread that filled the draft has given it to them. `self` is consumed, so this is the only
-    /// write.
-    pub fn fill(self, value: V) -> Local<'p, K, V> {
-        let pair = self.node.address.pair();
-        // SAFETY: rule 6. The value's place is uninitialised, because a draft's VALUE bit is not
-        // set.
-        unsafe { addr_of_mut!((*pair).1).write(value) };
-        self.node.meta().set_state(state::VALUE);
-        self.node
-    }
-}
-
-/// A [`Draft`] that borrows nothing: an operation may keep it between two of its steps.
-pub struct OwnedDraft<K, V> {
-    handle: Handle<K, V>,
-}
-
-impl<K, V> OwnedDraft<K, V> {
-    #[inline]
-    pub fn key(&self) -> &K {
-        self.handle.key()
-    }
-
-    #[inline]
-    pub fn hashed(&self) -> Hashed<&K> {
-        self.handle.hashed()
-    }
-
-    /// Another count on the node, by which its key can be read.
-    pub fn share(&self) -> RawHandle {
-        self.handle.raw().clone()
-    }
-
-    /// Gives up making the node. The handle has its key, and no value.
-    pub fn into_key(self) -> Handle<K, V> {
-        self.handle
-    }
-
-    /// The same draft, which borrows its pool again. There is one draft of a node at any time,
-    /// since `self` is consumed (rule 6).
-    ///
-    /// # Panics
-    /// If the draft is of another pool.
-    pub fn attach(self, pool: &Pool<K, V>) -> Draft<'_, K, V> {
-        Draft { node: pool.local(&self.handle) }
     }
 }

@@ -26,10 +26,9 @@
 #![expect(unsafe_code, reason = "the index of a key's block is known to be within the table")]
 
 use crate::hash::Hash32;
-use crate::macros::ensure;
 
 /// Number of blocks in one allocation: 64 KiB.
-const CHUNK: usize = 1024;
+pub(super) const CHUNK: usize = 1024;
 
 /// One cache line of a table.
 #[derive(Clone, Copy, Debug)]
@@ -41,14 +40,14 @@ pub struct Block<T>(pub T);
 pub struct Blocks<T> {
     /// Full chunks of [`CHUNK`] blocks. The last chunk in use may be shorter, and the chunks after
     /// it are empty.
-    chunks: Vec<Vec<Block<T>>>,
+    pub(super) chunks: Vec<Vec<Block<T>>>,
     count: u32,
     /// `count` rounded up to a power of two, minus one.
-    mask: u32,
+    pub(super) mask: u32,
     /// The number of entries that the size is for: the recent maximum.
     pub entries: usize,
     /// The number of blocks for a number of entries.
-    size_for: fn(usize) -> usize,
+    pub(super) size_for: fn(usize) -> usize,
 }
 
 impl<T: Copy> Blocks<T> {
@@ -131,29 +130,13 @@ impl<T: Copy> Blocks<T> {
             self.split();
         }
         while wanted < self.count() {
-            let (given_up, target) = self.pop();
-            merge(self.get_mut(target), given_up);
+            // The last block's keys go back to its elder.
+            let last = self.count() - 1;
+            let given_up = *self.get(last);
+            self.resized(last);
+            self.chunks[last / CHUNK].pop();
+            merge(self.get_mut(Self::elder(last)), given_up);
         }
-    }
-
-    /// Recounts the blocks.
-    ///
-    /// # Errors
-    ///
-    /// Describes the first violation.
-    #[cfg(any(feature = "internals", cortado_loom))]
-    pub fn validate(&self) -> Result<(), String> {
-        let held: usize = self.chunks.iter().map(Vec::len).sum();
-        let (count, mask, entries) = (self.count(), self.mask as usize, self.entries);
-        let is_right = held == count && mask == count.next_power_of_two() - 1;
-        ensure!(is_right, "{held} blocks, not {count} under {mask:#x}");
-        let lens = self.chunks.iter().map(Vec::len).enumerate();
-        for (number, len) in lens {
-            let expected = count.saturating_sub(number * CHUNK).min(CHUNK);
-            ensure!(len == expected, "{len} blocks in chunk {number} of {count} in all");
-        }
-        ensure!(count == (self.size_for)(entries), "{count} blocks for {entries} entries");
-        Ok(())
     }
 
     /// The older block from which `index` takes over keys, and to which `index` gives them back.
@@ -174,16 +157,6 @@ impl<T: Copy> Blocks<T> {
         }
         chunk.push(copy);
         self.resized(new + 1);
-    }
-
-    /// Removes the last block. Returns its content, and the index of the block that holds its keys
-    /// from now on.
-    fn pop(&mut self) -> (T, usize) {
-        let last = self.count() - 1;
-        let given_up = *self.get(last);
-        self.resized(last);
-        self.chunks[last / CHUNK].pop();
-        (given_up, Self::elder(last))
     }
 
     fn resized(&mut self, count: usize) {

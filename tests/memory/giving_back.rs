@@ -96,7 +96,7 @@ fn a_pass_looks_at_a_few_only() {
 
     // Each id is one node's, wherever it was.
     let drafts: Vec<_> = (0..60_000).map(|key| pool.draft(Hash32::FIRST.with(key))).collect();
-    let shared: Vec<_> = drafts.iter().map(cortado::internals::pool::Draft::share).collect();
+    let shared: Vec<_> = drafts.iter().map(|draft| draft.share()).collect();
     assert_eq!(shared.iter().map(|node| node.id()).collect::<HashSet<_>>().len(), 60_000);
     assert!(drafts.iter().zip(0..).all(|(draft, key)| *draft.key() == key));
     assert_eq!(raw.parked(), 0);

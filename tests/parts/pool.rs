@@ -46,7 +46,7 @@ where
     for (n, node) in (0..).zip(&nodes) {
         assert_eq!((*node.key(), *node.value()), (key_of(n), u64::from(n)));
         assert_eq!((node.meta().hash().raw(), node.meta().refs()), (n * 7, 1));
-        let meta = std::ptr::from_ref::<Meta>(pool.meta(node.id())).addr();
+        let meta = std::ptr::from_ref::<Meta>(pool.raw().meta(node.id())).addr();
         let value = std::ptr::from_ref(node.value()).addr();
         let key = std::ptr::from_ref(node.key()).addr();
         assert_eq!((meta % align_of::<Meta>(), key % align_of::<K>()), (0, 0));
