@@ -196,7 +196,7 @@ impl<F: Future> Round<F> {
 
 impl<F> Drop for Round<F> {
     /// The round has ended, or the task was cancelled, or the future has panicked. As in
-    /// [`Parts`](super::exchange::Parts).
+    /// [`Parts`].
     fn drop(&mut self) {
         let mut own = self.own.take();
         let mark = own.token().map(Frame::Cancelling).and_then(ReentrancyMark::push);
