@@ -1,7 +1,8 @@
 //! An intrusive doubly linked list of ids.
 //!
-//! The list is a ring behind a head, which it owns. The links of the ids are stored with the nodes
-//! and reached through a [`LinkStore`]. So moving an id from list to list allocates nothing.
+//! The list owns a head and a count, and is a ring behind the head. The links of the ids are stored
+//! with the nodes and reached through a [`LinkStore`]. So moving an id from list to list allocates
+//! nothing.
 //!
 //! ```text
 //! head ◄──► a ◄──► b ◄──► c ◄──► head        an empty list is the head alone
@@ -37,9 +38,16 @@ pub enum End {
 pub struct List {
     /// Its `next` is the first id, its `prev` the last.
     head: Links,
+    len: usize,
 }
 
 impl List {
+    /// The number of ids in the list.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
     /// The last id.
     #[inline]
     pub fn back(&self) -> Option<NodeId> {
@@ -54,12 +62,14 @@ impl List {
             End::Back => (self.head.prev(), NodeId::NONE),
         };
         links.link(|id| self.links(store, id), prev, id, next);
+        self.len += 1;
     }
 
     /// Removes the id that owns `links`, which must be in the list.
     #[inline]
     pub fn unlink(&mut self, store: &impl LinkStore, links: &Links) {
         links.unlink(|id| self.links(store, id));
+        self.len -= 1;
     }
 
     /// Replaces the element that owns `links` by an unlinked id. The element leaves the list.

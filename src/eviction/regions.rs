@@ -21,9 +21,8 @@ pub struct RegionList {
 pub struct Regions {
     /// In the order of [`Region`], without [`Region::None`].
     lists: [RegionList; 4],
-    /// The sums over all lists, which every write asks for several times.
+    /// The sum over all lists, which every write asks for several times.
     weight: u64,
-    len: usize,
     /// Nodes that cannot be evicted now. They are in no region, and count all the same.
     pub aside: Aside,
 }
@@ -40,7 +39,7 @@ impl Regions {
     }
 
     pub fn len(&self) -> usize {
-        self.len + self.aside.len()
+        self.lists.iter().map(|it| it.list.len()).sum::<usize>() + self.aside.len()
     }
 
     /// The next node to leave the main region.
@@ -63,7 +62,6 @@ impl Regions {
         let weight = u64::from(node.weight());
         list.weight += weight;
         self.weight += weight;
-        self.len += 1;
         node.set_region(to);
     }
 
@@ -76,7 +74,6 @@ impl Regions {
             let weight = u64::from(node.weight());
             list.weight -= weight;
             self.weight -= weight;
-            self.len -= 1;
             node.set_region(Region::None);
         }
         from
@@ -102,6 +99,8 @@ impl Regions {
     /// A node of the region has one weight in place of another. Neither is zero, or both are:
     /// weightless nodes have a region of their own.
     pub fn reweigh(&mut self, region: Region, before: u32, after: u32) {
+        let are_alike = (before == 0) == (after == 0);
+        debug_assert!(are_alike, "weightless nodes have a region of their own");
         let (before, after) = (u64::from(before), u64::from(after));
         if let Some(list) = self.of_mut(region) {
             list.weight = list.weight - before + after;

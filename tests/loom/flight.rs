@@ -21,7 +21,7 @@ use cortado::internals::sync::{Arc, Mutex, thread};
 
 /// Blocks until the flight has landed. Its result; `None` if it was abandoned.
 fn wait<T: Clone>(flight: &FlightCell<T>) -> Option<T> {
-    flight.wait_until(None);
+    assert!(flight.wait_until(None) && !flight.is_running(), "it has landed");
     flight.result()
 }
 

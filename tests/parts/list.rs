@@ -76,13 +76,13 @@ proptest! {
         for (op, which, id) in ops {
             step(&store, &mut lists, op, which, NodeId::from_raw(id));
             for (list, model) in &lists {
-                let len = list.validate(&store).unwrap();
+                list.validate(&store).unwrap();
                 let ids: Vec<NodeId> = list.iter(&store, End::Front).collect();
                 let mut back: Vec<NodeId> = list.iter(&store, End::Back).collect();
                 back.reverse();
                 prop_assert_eq!(&ids, &Vec::from(model.clone()));
                 prop_assert_eq!(&back, &ids);
-                prop_assert_eq!((len, list.back()), (model.len(), model.back().copied()));
+                prop_assert_eq!((list.len(), list.back()), (model.len(), model.back().copied()));
             }
             for id in ids().filter(|id| !lists.iter().any(|(_, model)| model.contains(id))) {
                 prop_assert_eq!((store.links(id).prev(), store.links(id).next()), (NodeId::NONE, NodeId::NONE));

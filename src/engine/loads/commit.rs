@@ -2,7 +2,7 @@
 
 use crate::clock::{NEVER, ReadTimes, Timestamp};
 use crate::engine::Engine;
-use crate::engine::asked::{Answer, Basis};
+use crate::engine::asked::{Answer, Basis, Terms};
 use crate::engine::flights::{
     Clearance, EnteredFlight, FlightGuard, LoadOutcome, LoadedNode, Obstacle,
 };
@@ -78,6 +78,17 @@ impl<K, V, C> OwnedReplaces<K, V, C> {
         (self.accepted, self.kept) = (lent.accepted, lent.kept);
         result
     }
+}
+
+/// The key's entry before a commit, and what the hooks have said.
+struct Asked<'a, K, V> {
+    basis: &'a Basis<K, V>,
+    answer: Option<Answer>,
+    /// The hard deadline of the entry that the hooks were told, if they are asked again where it
+    /// has changed.
+    told: Option<Timestamp>,
+    /// Whether the load was overtaken before this look at the entry, which is the last one then.
+    is_last: bool,
 }
 
 /// Ends a load or a reload, whose waiters share this entry. `ends` is the end of the value's life,
@@ -164,7 +175,7 @@ impl<K: Eq, V> Engine<K, V> {
     /// none is needed without a hook, since the commit searches again under the lock.
     pub fn commit_load(
         &self,
-        node: Local<'_, K, V>,
+        mut node: Local<'_, K, V>,
         lease: Lease,
         flight: &EnteredFlight,
         replaces: &mut Replaces<'_, K, V>,
@@ -173,12 +184,11 @@ impl<K: Eq, V> Engine<K, V> {
         let mut asked: Option<(Basis<K, V>, Option<Answer>)> = None;
         let mut was_absent = replaces.accepted.is_none();
         let mut rounds = 0;
-        'ask: loop {
+        loop {
             rounds += 1;
             let has_entry = || self.find_slow(&crate::epoch::pin(), node.hashed()).is_some();
             let is_absent =
                 std::mem::take(&mut was_absent) && !(self.is_asked(lifetime) && has_entry());
-            // If the load was overtaken before this look at the entry, it is the last one.
             let is_last =
                 replaces.condition.is_some() && flight.is_overtaken(self.core.hot.generation());
             let mut look = || self.judged_entry(flight, node.hashed(), replaces);
@@ -197,62 +207,80 @@ impl<K: Eq, V> Engine<K, V> {
                 asked = Some((basis, answer));
             }
             let Some((basis, answer)) = &asked else { continue };
-            let answer = *answer;
-            // The hooks are asked again where this has changed.
             let told = basis.told().filter(|_| answer.is_some() && self.asks_again(rounds));
-            let asked_at = match (answer, basis) {
-                (Some(answer), _) => answer.now,
-                (None, Basis::Entry { .. }) => self.core.ticker.now(),
-                // No entry is judged by it.
-                (None, Basis::Absent) => self.core.ticker.coarse(),
+            let asked = Asked { basis, answer: *answer, told, is_last };
+            match self.try_commit_load(node, terms, &asked, flight, replaces) {
+                Ok(committed) => return committed,
+                Err(uncommitted) => node = uncommitted,
+            }
+        }
+    }
+
+    /// Searches and commits, again while only the bucket changes. Returns what
+    /// [`commit_load`](Self::commit_load) returns.
+    ///
+    /// # Errors
+    /// Returns the node if the hooks have to be asked again, since the key's entry is another.
+    fn try_commit_load<'p>(
+        &self,
+        node: Local<'p, K, V>,
+        terms: Terms,
+        asked: &Asked<'_, K, V>,
+        flight: &EnteredFlight,
+        replaces: &Replaces<'_, K, V>,
+    ) -> Result<(Entry<K, V>, Timestamp), Local<'p, K, V>> {
+        let &Asked { basis, answer, told, is_last } = asked;
+        let asked_at = match (answer, basis) {
+            (Some(answer), _) => answer.now,
+            (None, Basis::Entry { .. }) => self.core.ticker.now(),
+            // No entry is judged by it.
+            (None, Basis::Absent) => self.core.ticker.coarse(),
+        };
+        // The value of the node, whether the cache keeps it or not.
+        let committed = |put: &Put| {
+            let ends = if put.refused.is_some() { NEVER } else { put.deadline };
+            (fresh(node.handle(), put.now, put.deadline), ends)
+        };
+        let guard = crate::epoch::pin();
+        let mut exact = false;
+        loop {
+            let Slot { found, node: old } = self.search_either(&guard, node.hashed(), exact);
+            exact = true;
+            let Ok(living) = self.living_for(asked_at, basis, old) else { continue };
+            let mut put = self.prepare_any(&node, old, terms, answer);
+            if !basis.is_still(living.map(NodeRef::id)) {
+                if is_last && matches!(basis, Basis::Entry { .. }) {
+                    // The condition would replace an entry that was written after the load was
+                    // overtaken. It might be asked about newer ones without end.
+                    return Ok(committed(&put));
+                }
+                flight.set_may_share(false);
+                return Err(node);
+            }
+            put.told = told;
+            flight.set_may_share(true);
+            let clearance = Clearance::Load(flight);
+            let done = if living.is_some() && replaces.is_reload() {
+                self.core.commit_reload(found, &mut put, clearance, replaces.read_at)
+            } else {
+                self.core.commit_put(found, &put, clearance)
             };
-            // The value of the node, whether the cache keeps it or not.
-            let committed = |put: &Put| {
-                let ends = if put.refused.is_some() { NEVER } else { put.deadline };
-                (fresh(node.handle(), put.now, put.deadline), ends)
-            };
-            let guard = crate::epoch::pin();
-            // Again while only the bucket changes.
-            let mut exact = false;
-            loop {
-                let Slot { found, node: old } = self.search_either(&guard, node.hashed(), exact);
-                exact = true;
-                let Ok(living) = self.living_for(asked_at, basis, old) else { continue };
-                let mut put = self.prepare_any(&node, old, terms, answer);
-                if !basis.is_still(living.map(NodeRef::id)) {
-                    if is_last && matches!(basis, Basis::Entry { .. }) {
-                        // The condition would replace an entry that was written after the load was
-                        // overtaken. It might be asked about newer ones without end.
-                        return committed(&put);
-                    }
+            match done {
+                Ok(done) => {
+                    drop(guard);
+                    let (entry, ends) = committed(&put);
+                    self.finish_put(node, done, terms.weight, put.now);
+                    self.wake_for(flight.hash());
+                    let replaced = matches!(basis, Basis::Entry { .. });
+                    let entry = if replaced { entry.in_place_of_another() } else { entry };
+                    return Ok((entry, ends));
+                }
+                Err(Obstacle::Overtaken) => return Ok(committed(&put)),
+                Err(Obstacle::EntryChanged) => {
                     flight.set_may_share(false);
-                    continue 'ask;
+                    return Err(node);
                 }
-                put.told = told;
-                flight.set_may_share(true);
-                let clearance = Clearance::Load(flight);
-                let done = if living.is_some() && replaces.is_reload() {
-                    self.core.commit_reload(found, &mut put, clearance, replaces.read_at)
-                } else {
-                    self.core.commit_put(found, &put, clearance)
-                };
-                match done {
-                    Ok(done) => {
-                        drop(guard);
-                        let (entry, ends) = committed(&put);
-                        self.finish_put(node, done, terms.weight, put.now);
-                        self.wake_for(flight.hash());
-                        let replaced = matches!(basis, Basis::Entry { .. });
-                        let entry = if replaced { entry.in_place_of_another() } else { entry };
-                        return (entry, ends);
-                    }
-                    Err(Obstacle::Overtaken) => return committed(&put),
-                    Err(Obstacle::EntryChanged) => {
-                        flight.set_may_share(false);
-                        continue 'ask;
-                    }
-                    Err(Obstacle::Changed | Obstacle::Flight) => {}
-                }
+                Err(Obstacle::Changed | Obstacle::Flight) => {}
             }
         }
     }
