@@ -197,11 +197,11 @@ impl Meta {
         self.generation.fetch_or(SHORTENED, Relaxed);
     }
 
-    /// Moves the deadline from `judged` to `new`. Returns false if the deadline is no longer
-    /// `judged`.
+    /// Moves the deadline from `expected` to `new`. Returns false if the deadline is no longer
+    /// `expected`.
     #[inline]
-    pub fn change_deadline(&self, judged: Timestamp, new: Timestamp) -> bool {
-        if new < judged && new != GONE && !seeded("shortened-in-silence") {
+    pub fn change_deadline(&self, expected: Timestamp, new: Timestamp) -> bool {
+        if new < expected && new != GONE && !seeded("shortened-in-silence") {
             // The bit is set before the exchange, which carries it to the thread that replaces the
             // node.
             self.note_shortened();
@@ -210,24 +210,24 @@ impl Meta {
             self.deadline.store(new.raw(), Release);
             return true;
         }
-        self.exchange_deadline(judged, new)
+        self.exchange_deadline(expected, new)
     }
 
     #[inline(always)]
-    fn exchange_deadline(&self, judged: Timestamp, new: Timestamp) -> bool {
-        self.deadline.compare_exchange(judged.raw(), new.raw(), AcqRel, Acquire).is_ok()
+    fn exchange_deadline(&self, expected: Timestamp, new: Timestamp) -> bool {
+        self.deadline.compare_exchange(expected.raw(), new.raw(), AcqRel, Acquire).is_ok()
     }
 
-    /// Makes the expiry of the deadline `judged` final. Returns false if the deadline is no longer
-    /// `judged`; the caller must then look at the entry again. See [Expiry is
+    /// Makes the expiry of the deadline `expected` final. Returns false if the deadline is no
+    /// longer `expected`; the caller must then look at the entry again. See [Expiry is
     /// claimed](self#expiry-is-claimed).
     #[cold]
-    pub fn claim(&self, judged: Timestamp) -> bool {
+    pub fn claim(&self, expected: Timestamp) -> bool {
         if seeded("expiry-unclaimed") {
-            return self.deadline() == judged;
+            return self.deadline() == expected;
         }
-        let claimed = Timestamp::from_raw(judged.raw() & !INSTANT);
-        claimed == judged || self.exchange_deadline(judged, claimed)
+        let claimed = Timestamp::from_raw(expected.raw() & !INSTANT);
+        claimed == expected || self.exchange_deadline(expected, claimed)
     }
 
     /// Marks the node as unlinked, regardless of its deadline. Returns the deadline that it had.

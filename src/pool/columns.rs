@@ -101,12 +101,12 @@ impl HardDeadline<'_> {
         Timestamp::from_raw(self.word.swap(hard_deadline.raw(), AcqRel))
     }
 
-    /// Sets the hard deadline if it is still `judged`. A read whose hook gave another lifetime
+    /// Sets the hard deadline if it is still `expected`. A read whose hook gave another lifetime
     /// calls this, without a lock.
     #[inline]
-    pub fn exchange(self, judged: Timestamp, hard_deadline: Timestamp) -> bool {
+    pub fn exchange(self, expected: Timestamp, hard_deadline: Timestamp) -> bool {
         debug_assert!(self.meta.has_hard_deadline(), "reads change only a stored hard deadline");
-        self.word.compare_exchange(judged.raw(), hard_deadline.raw(), AcqRel, Acquire).is_ok()
+        self.word.compare_exchange(expected.raw(), hard_deadline.raw(), AcqRel, Acquire).is_ok()
     }
 }
 
@@ -162,13 +162,13 @@ impl RefreshMark<'_> {
         self.0.store(instant.raw(), Release);
     }
 
-    /// Takes the trigger, if the instant is still `judged`.
-    pub fn take(self, judged: Timestamp) -> bool {
+    /// Takes the trigger, if the instant is still `expected`.
+    pub fn take(self, expected: Timestamp) -> bool {
         if seeded("every-read-reloads") {
             return true;
         }
-        let taken = taken(judged.raw());
-        self.0.compare_exchange(judged.raw(), taken, AcqRel, Acquire).is_ok()
+        let taken = taken(expected.raw());
+        self.0.compare_exchange(expected.raw(), taken, AcqRel, Acquire).is_ok()
     }
 
     /// Takes the trigger, whatever the instant is. Returns false if a reload is under way, or has

@@ -68,21 +68,21 @@ impl Pass<'_> {
 
     fn expire_one(&mut self, id: NodeId) {
         let meta = self.core.pool.meta(id);
-        let mut judged = meta.deadline();
-        while judged != GONE && judged <= self.now {
-            if self.unlink(id.with(meta), Why::Expired(judged)).is_ok() {
+        let mut deadline = meta.deadline();
+        while deadline != GONE && deadline <= self.now {
+            if self.unlink(id.with(meta), Why::Expired(deadline)).is_ok() {
                 return;
             }
-            let before = std::mem::replace(&mut judged, meta.deadline());
-            if before == judged {
+            let before = std::mem::replace(&mut deadline, meta.deadline());
+            if before == deadline {
                 break;
             }
             // A reader has just claimed the deadline, or extended it.
         }
-        if judged != GONE {
+        if deadline != GONE {
             // The entry was extended, a computation uses it, or another thread holds its bucket.
             // If its deadline has passed, the wheel hands it out again within a tick.
-            self.left.kept |= judged <= self.now;
+            self.left.kept |= deadline <= self.now;
             self.schedule(id, meta);
         }
     }

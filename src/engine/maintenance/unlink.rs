@@ -118,10 +118,10 @@ impl<'a> Pass<'a> {
             Why::Expired(_) if seeded("expirer-ignores-extensions") => {
                 (RemovalCause::Expired, gone())
             }
-            Why::Expired(judged) if !meta.change_deadline(judged, GONE) => {
+            Why::Expired(deadline) if !meta.change_deadline(deadline, GONE) => {
                 return Err(Kept::ForNow);
             }
-            Why::Expired(judged) => (RemovalCause::Expired, judged),
+            Why::Expired(deadline) => (RemovalCause::Expired, deadline),
         };
         locked.remove();
         let empty_overflow = locked.take_empty_overflow();

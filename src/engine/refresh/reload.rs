@@ -242,11 +242,11 @@ impl Core {
         {
             return Err(Obstacle::EntryChanged);
         }
-        let (mut judged, mut end);
+        let (mut deadline, mut end);
         loop {
-            judged = meta.deadline();
-            if judged <= now {
-                if meta.claim(judged) {
+            deadline = meta.deadline();
+            if deadline <= now {
+                if meta.claim(deadline) {
                     return Err(Obstacle::Overtaken);
                 }
                 continue;
@@ -257,12 +257,12 @@ impl Core {
                 word.store(hard_deadline, new.is_exchanged);
             }
             end = match new.idle_end {
-                Some(idle_end) => judged.max(idle_end).min(hard_deadline),
+                Some(idle_end) => deadline.max(idle_end).min(hard_deadline),
                 None => hard_deadline,
             };
             end = end.max(now);
             delay_point();
-            if meta.change_deadline(judged, end) {
+            if meta.change_deadline(deadline, end) {
                 break;
             }
         }
@@ -276,7 +276,7 @@ impl Core {
         if let Some(refresh) = self.pool.refresh(id) {
             refresh.set(new.stale);
         }
-        let event = (end < judged).then(|| Event::Rescheduled(id).pack());
+        let event = (end < deadline).then(|| Event::Rescheduled(id).pack());
         Ok((end, event))
     }
 }

@@ -297,18 +297,18 @@ impl Core {
         if self.hot.is_cleared(meta) {
             return Ok(CommitOutcome::NOTHING);
         }
-        let (mut judged, mut new);
+        let (mut deadline, mut new);
         // The hard deadline that an earlier round of this loop has replaced. Without an idle time
         // there is one word only, and nothing is replaced before the last round.
         let mut replaced = None;
         loop {
-            judged = meta.deadline();
-            if judged <= now {
-                if meta.claim(judged) {
+            deadline = meta.deadline();
+            if deadline <= now {
+                if meta.claim(deadline) {
                     // A read may have made the new hard deadline the deadline before the expiry was
                     // claimed: then the life has ended by this call. A life that ended by the idle
                     // time, within both hard deadlines, may have ended before this call.
-                    let end = ended_at(judged);
+                    let end = ended_at(deadline);
                     let is_ours = |old| end > old || (end == hard_deadline && hard_deadline < old);
                     let is_hidden = seeded("claims-hide-new-deadlines");
                     let done = replaced.is_some_and(is_ours) && !is_hidden;
@@ -318,15 +318,15 @@ impl Core {
             }
             // In each round: a read may have exchanged it.
             let old = self.pool.hard_deadline(id).map(|word| word.replace(hard_deadline));
-            replaced = replaced.or(old).or(seeded("unstored-lifetimes-count").then_some(judged));
+            replaced = replaced.or(old).or(seeded("unstored-lifetimes-count").then_some(deadline));
             new = if ends_now { now } else { self.lifetimes.deadline(now, hard_deadline) };
-            if !ends_now && judged != seen && !seeded("terms-take-back-reads") {
+            if !ends_now && deadline != seen && !seeded("terms-take-back-reads") {
                 // A read has prolonged the life since the search, by a later reading of the clock.
                 // This call does not take that back.
-                new = new.max(judged).min(hard_deadline);
+                new = new.max(deadline).min(hard_deadline);
             }
             delay_point();
-            if meta.change_deadline(judged, new) {
+            if meta.change_deadline(deadline, new) {
                 break;
             }
         }
@@ -334,7 +334,7 @@ impl Core {
             self.unlink(&mut locked, id, now, RemovalCause::Expired);
             Some(Event::Removed(id).pack())
         } else {
-            (new < judged).then(|| Event::Rescheduled(id).pack())
+            (new < deadline).then(|| Event::Rescheduled(id).pack())
         };
         Ok(CommitOutcome { done: true, event })
     }
