@@ -24,15 +24,15 @@ impl<'c, K, V> Entries<'c, K, V> {
 }
 
 impl<K: Eq, V> Entries<'_, K, V> {
-    /// What `judge` returns of the next node that is there when it is its turn.
-    fn next_judged<T>(
+    /// What `show` returns of the next node that is there when it is its turn.
+    fn next_shown<T>(
         &mut self,
-        judge: impl Fn(&Engine<K, V>, Handle<K, V>) -> Option<T>,
+        show: impl Fn(&Engine<K, V>, Handle<K, V>) -> Option<T>,
     ) -> Option<T> {
         loop {
             while let Some(node) = self.batch.pop_front() {
-                if let Some(judged) = judge(self.engine, node) {
-                    return Some(judged);
+                if let Some(shown) = show(self.engine, node) {
+                    return Some(shown);
                 }
             }
             self.cursor = self.engine.walk_keys(self.cursor?, &mut self.batch);
@@ -41,7 +41,7 @@ impl<K: Eq, V> Entries<'_, K, V> {
 
     /// The next living node.
     pub(crate) fn next_node(&mut self) -> Option<Handle<K, V>> {
-        self.next_judged(|engine, node| engine.present(node).map(|(node, _)| node))
+        self.next_shown(|engine, node| engine.present(node).map(|(node, _)| node))
     }
 }
 
@@ -49,7 +49,7 @@ impl<K: Eq, V> Iterator for Entries<'_, K, V> {
     type Item = Entry<K, V>;
 
     fn next(&mut self) -> Option<Entry<K, V>> {
-        self.next_judged(Engine::present_entry)
+        self.next_shown(Engine::present_entry)
     }
 }
 

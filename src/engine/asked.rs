@@ -46,8 +46,8 @@ pub enum Basis<K, V> {
 }
 
 impl<K, V> Basis<K, V> {
-    /// The hard deadline that the hooks were told of the entry.
-    pub fn told(&self) -> Option<Timestamp> {
+    /// The hard deadline that the hooks were shown of the entry.
+    pub fn shown(&self) -> Option<Timestamp> {
         match self {
             Self::Absent => None,
             Self::Entry { ends, .. } => Some(*ends),

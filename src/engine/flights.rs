@@ -173,7 +173,7 @@ pub enum Clearance<'a> {
 
 /// Why the maintenance has to leave a node alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
+pub enum Blocked {
     /// A later pass has to try again.
     ForNow,
     /// A computation uses the node. Its end releases the node ([`Flights::next_released`]).
@@ -201,29 +201,29 @@ impl Flights {
     /// in its flight, so that the end of the computation releases the node.
     ///
     /// # Errors
-    /// [`Kept::ByComputation`] if `victim` was noted. [`Kept::BesideComputation`] if a computation
-    /// is registered but `victim` was not noted. [`Kept::ForNow`] if another thread holds the shard
+    /// [`Blocked::ByComputation`] if `victim` was noted. [`Blocked::BesideComputation`] if a computation
+    /// is registered but `victim` was not noted. [`Blocked::ForNow`] if another thread holds the shard
     /// and the pass does not wait.
     pub fn permit_without_computation(
         &self,
         hash: Hash32,
         patience: Patience,
         victim: Option<NodeId>,
-    ) -> Result<CommitPermit<'_>, Kept> {
-        let kept = Cell::new(Kept::ForNow);
+    ) -> Result<CommitPermit<'_>, Blocked> {
+        let blocked = Cell::new(Blocked::ForNow);
         let is_in_the_way = |flight: &Flight| {
             let is_computation = flight.kind == FlightKind::Exclusive;
             // The first computation with this hash that keeps no other victim notes this one.
-            let is_noted = kept.get() == Kept::ByComputation;
+            let is_noted = blocked.get() == Blocked::ByComputation;
             if is_computation && !is_noted && victim.is_some_and(|id| flight.postpone(id)) {
-                kept.set(Kept::ByComputation);
+                blocked.set(Blocked::ByComputation);
             } else if is_computation && !is_noted {
-                kept.set(Kept::BesideComputation);
+                blocked.set(Blocked::BesideComputation);
             }
             is_computation
         };
         let shard = self.board.shard(hash).lock_unless(hash, patience, is_in_the_way);
-        shard.map(|shard| CommitPermit::Locked { _shard: shard }).ok_or(kept.get())
+        shard.map(|shard| CommitPermit::Locked { _shard: shard }).ok_or(blocked.get())
     }
 
     /// Keeps flights from being registered in the shard, if none of its flights has this hash. Then

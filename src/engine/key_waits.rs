@@ -97,7 +97,7 @@ impl KeyWait<'_> {
     }
 
     /// [`block`](Self::block) for a task, without a deadline: until `done` returns something.
-    pub async fn until<T>(&self, done: impl Fn() -> Option<T>) -> T {
+    pub async fn wait_for<T>(&self, done: impl Fn() -> Option<T>) -> T {
         let mut wait = self.gate.waiters.wait();
         poll_fn(|context| {
             loop {

@@ -85,7 +85,7 @@ pub use loads::{NoLoadCondition, PendingLoad};
 pub use maintenance::Core;
 pub use reloads::TypedReloads;
 pub use share::Pending;
-pub use tasks::{as_task, made_before, until};
+pub use tasks::{as_task, made_before, race};
 #[cfg(not(cortado_loom))]
 pub use typed::schedule;
 pub use typed::{Asking, Engine, Hooks, WithHasher};

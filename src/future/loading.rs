@@ -1,7 +1,7 @@
 //! Caches for tasks with a stored loader.
 
 use super::Cache;
-use crate::engine::until;
+use crate::engine::race;
 use crate::entry::Entry;
 use crate::loader::{AnyAsyncLoader, ReloadFailure};
 use crate::stats::Stats;
@@ -224,7 +224,7 @@ where
         if let Some(entry) = found
             && engine.is_being_renewed(entry.node())
         {
-            let _ = until(pin!(engine.await_reload_async(entry.node())), pin!(soft)).await;
+            let _ = race(pin!(engine.await_reload_async(entry.node())), pin!(soft)).await;
         }
         let loaded = self.after_reload_or_load(key, made.unwrap_or_default()).await;
         loaded.map(Entry::into_value)

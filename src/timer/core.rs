@@ -8,7 +8,7 @@
 //! # Order
 //!
 //! One step of the wheel over many ticks would hand out a fine bucket before a coarse one that
-//! cascades, although the coarse one may hold earlier deadlines. So [`Core::poll`] goes from one
+//! cascades, although the coarse one may hold earlier deadlines. So [`TimerCore::poll`] goes from one
 //! cascade to the next, and works off the backlog in between. Up to a cascade only finest buckets
 //! are due, each of which holds the items of one tick.
 //!
@@ -75,7 +75,7 @@ const MAX_WINDOW_LEVEL: usize = 4;
 const MAX_KEPT: usize = 128;
 
 /// See the [module](self). Instants are nanoseconds from any origin.
-pub struct Core<T> {
+pub struct TimerCore<T> {
     slab: Slab<T>,
     wheel: Wheel<LANES>,
     /// The level at whose buckets windows end.
@@ -84,7 +84,7 @@ pub struct Core<T> {
     found: Vec<u64>,
 }
 
-impl<T> Core<T> {
+impl<T> TimerCore<T> {
     /// # Panics
     ///
     /// Panics if the tick is shorter than a millisecond.

@@ -1,6 +1,6 @@
 //! The queue of delayed items.
 
-use super::core::Core;
+use super::core::TimerCore;
 use super::id::TimerId;
 use crate::clock::nanos;
 use crate::macros::debug_fields;
@@ -49,7 +49,7 @@ pub(super) const TICK: Duration = Duration::from_millis(1);
 /// assert_eq!((*expired.get_ref(), expired.deadline()), ("order 2", 31 * minute));
 /// ```
 pub struct DelayQueue<T> {
-    core: Core<T>,
+    core: TimerCore<T>,
 }
 
 /// The result of [`DelayQueue::poll`].
@@ -147,7 +147,7 @@ impl<T> DelayQueue<T> {
     /// ```
     #[must_use]
     pub fn with_tick(tick: Duration) -> Self {
-        Self { core: Core::new(tick, 0) }
+        Self { core: TimerCore::new(tick, 0) }
     }
 
     /// Inserts an item. A deadline that has passed is due at the next [`poll`](Self::poll).

@@ -18,7 +18,7 @@
 //! An *errand* is a job of the timer's own. No user gets its id, and no count includes it.
 
 use super::body::{Body, drop_user_code};
-use super::core::Core;
+use super::core::TimerCore;
 use super::error::TimerError;
 use super::id::TimerId;
 use super::run::Run;
@@ -41,7 +41,7 @@ pub type UnfiredJobs = Vec<(TimerId, u64, Entry)>;
 
 /// The state under the lock.
 pub struct Jobs {
-    pub core: Core<Entry>,
+    pub core: TimerCore<Entry>,
     /// How many jobs wait or are queued.
     pub waiting: usize,
     pub running: usize,
@@ -210,7 +210,7 @@ pub struct Shared {
 
 impl Shared {
     pub fn new(scale: Scale, tick: Duration, settings: Settings, executor: Executor) -> Arc<Self> {
-        let core = Core::new(tick, 0);
+        let core = TimerCore::new(tick, 0);
         let tick = core.slab().tick();
         Arc::new_cyclic(|this| Self {
             jobs: Mutex::new(Jobs {

@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hash};
 
 /// Clones of the keys' values, in the order of the keys.
-pub type Answers<V> = Vec<Option<V>>;
+pub type BulkValues<V> = Vec<Option<V>>;
 
 /// One of the keys, in the order in which the caller gave them.
 pub enum Wanted<K, V> {
@@ -143,7 +143,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> WithHasher<K, V, S> {
         &self,
         keys: impl IntoIterator<Item: KeySource<K>>,
         mut loader: impl FnMut(&[&K]) -> Result<LoadedMany<I>, E>,
-    ) -> Result<Answers<V>, plain::Arc<E>>
+    ) -> Result<BulkValues<V>, plain::Arc<E>>
     where
         V: Clone,
         E: Send + Sync + 'static,
@@ -176,7 +176,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> WithHasher<K, V, S> {
                 }
             }
         }
-        Ok(self.answers(wanted))
+        Ok(self.values_of(wanted))
     }
 
     /// Reads the keys. A stale value counts as any other.
@@ -331,22 +331,22 @@ impl<K: Hash + Eq, V, S: BuildHasher> WithHasher<K, V, S> {
         None
     }
 
-    pub fn answers(&self, wanted: Vec<Wanted<K, V>>) -> Answers<V>
+    pub fn values_of(&self, wanted: Vec<Wanted<K, V>>) -> BulkValues<V>
     where
         V: Clone,
     {
-        let mut answers: Answers<V> = Vec::with_capacity(wanted.len());
+        let mut values: BulkValues<V> = Vec::with_capacity(wanted.len());
         for wanted in wanted {
-            let answer = match wanted {
+            let value = match wanted {
                 Wanted::Hit(value) => Some(value),
                 Wanted::Known(entry) => entry.map(Entry::into_value),
-                // An earlier position, which has its answer by now.
-                Wanted::SameAs(position) => answers[position].clone(),
+                // An earlier position, which has its value by now.
+                Wanted::SameAs(position) => values[position].clone(),
                 Wanted::Missing(..) => None,
             };
-            answers.push(answer);
+            values.push(value);
         }
-        answers
+        values
     }
 }
 

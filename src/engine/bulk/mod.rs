@@ -3,4 +3,4 @@
 mod all;
 mod load_many;
 
-pub use load_many::{Answers, FirstError, Missing, OwnLoads, Unasked, Wanted, keys_of, polled};
+pub use load_many::{BulkValues, FirstError, Missing, OwnLoads, Unasked, Wanted, keys_of, polled};

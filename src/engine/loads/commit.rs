@@ -84,9 +84,9 @@ impl<K, V, C> OwnedReplaces<K, V, C> {
 struct Asked<'a, K, V> {
     basis: &'a Basis<K, V>,
     answer: Option<Answer>,
-    /// The hard deadline of the entry that the hooks were told, if they are asked again where it
+    /// The hard deadline of the entry that the hooks were shown, if they are asked again where it
     /// has changed.
-    told: Option<Timestamp>,
+    shown: Option<Timestamp>,
     /// Whether the load was overtaken before this look at the entry, which is the last one then.
     is_last: bool,
 }
@@ -207,8 +207,8 @@ impl<K: Eq, V> Engine<K, V> {
                 asked = Some((basis, answer));
             }
             let Some((basis, answer)) = &asked else { continue };
-            let told = basis.told().filter(|_| answer.is_some() && self.asks_again(rounds));
-            let asked = Asked { basis, answer: *answer, told, is_last };
+            let shown = basis.shown().filter(|_| answer.is_some() && self.asks_again(rounds));
+            let asked = Asked { basis, answer: *answer, shown, is_last };
             match self.try_commit_load(node, terms, &asked, flight, replaces) {
                 Ok(committed) => return committed,
                 Err(uncommitted) => node = uncommitted,
@@ -229,7 +229,7 @@ impl<K: Eq, V> Engine<K, V> {
         flight: &EnteredFlight,
         replaces: &Replaces<'_, K, V>,
     ) -> Result<(Entry<K, V>, Timestamp), Local<'p, K, V>> {
-        let &Asked { basis, answer, told, is_last } = asked;
+        let &Asked { basis, answer, shown, is_last } = asked;
         let asked_at = match (answer, basis) {
             (Some(answer), _) => answer.now,
             (None, Basis::Entry { .. }) => self.core.ticker.now(),
@@ -257,7 +257,7 @@ impl<K: Eq, V> Engine<K, V> {
                 flight.set_may_share(false);
                 return Err(node);
             }
-            put.told = told;
+            put.shown = shown;
             flight.set_may_share(true);
             let clearance = Clearance::Load(flight);
             let done = if living.is_some() && replaces.is_reload() {

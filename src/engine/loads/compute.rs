@@ -17,7 +17,7 @@ use crate::pool::{Draft, RawHandle};
 pub struct Looked<K, V> {
     pub entry: Option<Entry<K, V>>,
     /// The generation of the entry.
-    basis: Option<Generation>,
+    generation: Option<Generation>,
 }
 
 impl<K: Eq, V> Engine<K, V> {
@@ -74,8 +74,8 @@ impl<K: Eq, V> Engine<K, V> {
     /// the board.
     pub fn look(&self, key: Hashed<&K>) -> Looked<K, V> {
         let (entry, generation) = self.stable_entry(key);
-        let basis = entry.is_some().then_some(generation);
-        Looked { entry, basis }
+        let generation = entry.is_some().then_some(generation);
+        Looked { entry, generation }
     }
 
     /// Does what was decided. `looked` keeps an entry that is not part of the result, and `asked`
@@ -109,7 +109,7 @@ impl<K: Eq, V> Engine<K, V> {
         let node = draft.fill(value);
         let terms = self.terms(&node, lease);
         let fresh;
-        (fresh, *asked) = self.put_owning(node, terms, looked.basis, Readings::CoarseFirst);
+        (fresh, *asked) = self.put_owning(node, terms, looked.generation, Readings::CoarseFirst);
         match looked.entry {
             None => CompResult::Inserted(fresh),
             Some(_) => CompResult::ReplacedWith(fresh.in_place_of_another()),

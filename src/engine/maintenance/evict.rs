@@ -11,7 +11,7 @@
 
 use super::pass::{LEAST_EVICTIONS, MAX_DRAINED, Pass, Stuck, take_unit};
 use super::unlink::Why;
-use crate::engine::flights::Kept;
+use crate::engine::flights::Blocked;
 use crate::eviction::Policy;
 use crate::links::{Named, NodeId};
 use crate::node::GONE;
@@ -110,13 +110,13 @@ impl Pass<'_> {
                 GONE => Ok(()),
                 _ => self.unlink(id.with(meta), Why::Full),
             };
-            let Err(kept) = unlinked else {
+            let Err(blocked) = unlinked else {
                 (progress, *units) = (true, *units - 1);
                 continue;
             };
-            progress |= kept == Kept::ByComputation;
-            self.keep(id, kept, postponed);
-            let is_busy = kept == Kept::ForNow || seeded("victims-in-use-stay-candidates");
+            progress |= blocked == Blocked::ByComputation;
+            self.keep(id, blocked, postponed);
+            let is_busy = blocked == Blocked::ForNow || seeded("victims-in-use-stay-candidates");
             busy += u32::from(is_busy);
             if busy == MAX_BUSY {
                 break Stuck::ByThreads;
@@ -129,13 +129,13 @@ impl Pass<'_> {
 
     /// Keeps a victim that has to stay.
     #[cold]
-    fn keep(&mut self, id: NodeId, kept: Kept, postponed: &mut Vec<NodeId>) {
+    fn keep(&mut self, id: NodeId, blocked: Blocked, postponed: &mut Vec<NodeId>) {
         let Some(policy) = &mut self.state.policy else { return };
         if seeded("victims-in-use-stay-candidates") {
             return policy.readmit(&*self.core.pool, id);
         }
         policy.set_aside(&*self.core.pool, id);
-        if kept != Kept::ByComputation {
+        if blocked != Blocked::ByComputation {
             postponed.push(id);
         }
     }

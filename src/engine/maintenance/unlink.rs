@@ -3,7 +3,7 @@
 use super::pass::Pass;
 use crate::clock::Timestamp;
 use crate::engine::delivery::Notice;
-use crate::engine::flights::Kept;
+use crate::engine::flights::Blocked;
 use crate::hash::Hash32;
 use crate::index::{BucketBusy, Locked};
 use crate::links::{Named, NodeId};
@@ -28,7 +28,7 @@ impl<'a> Pass<'a> {
     /// # Errors
     /// If the node has to stay in the index: its deadline has changed, a computation works on its
     /// key, or another thread holds its bucket.
-    pub fn unlink(&mut self, node: Named<&Meta>, why: Why) -> Result<(), Kept> {
+    pub fn unlink(&mut self, node: Named<&Meta>, why: Why) -> Result<(), Blocked> {
         let (id, hash) = (node.id, node.node.hash());
         // The locked bucket stays in registers, unless one look is not enough.
         if self.is_idle(hash)
@@ -46,7 +46,7 @@ impl<'a> Pass<'a> {
     /// or computation may be in the way.
     #[cold]
     #[inline(never)]
-    fn unlink_slow(&mut self, node: Named<&Meta>, why: Why) -> Result<(), Kept> {
+    fn unlink_slow(&mut self, node: Named<&Meta>, why: Why) -> Result<(), Blocked> {
         let hash = node.node.hash();
         let victim = matches!(why, Why::Full).then_some(node.id);
         let mut is_idle = self.is_idle(hash);
@@ -74,14 +74,14 @@ impl<'a> Pass<'a> {
     /// index.
     ///
     /// # Errors
-    /// [`Kept::ForNow`] if another thread holds the bucket, and the pass does not wait.
+    /// [`Blocked::ForNow`] if another thread holds the bucket, and the pass does not wait.
     #[inline(always)]
-    fn lock_id(&mut self, hash: Hash32, id: NodeId) -> Result<Option<Locked<'a>>, Kept> {
+    fn lock_id(&mut self, hash: Hash32, id: NodeId) -> Result<Option<Locked<'a>>, Blocked> {
         let waits = seeded("passes-wait-for-buckets");
         let patience = if waits { Patience::Wait } else { self.budget.patience };
         let locked = self.core.index.lock_id_with(self.guard, hash, id, patience);
         self.left.skipped_busy |= locked.is_err();
-        locked.map_err(|BucketBusy| Kept::ForNow)
+        locked.map_err(|BucketBusy| Blocked::ForNow)
     }
 
     /// Removes a node if an `invalidate_all` has taken it, whether or not a computation works on
@@ -93,7 +93,7 @@ impl<'a> Pass<'a> {
     ///
     /// # Errors
     /// If another thread holds the bucket, and the pass does not wait.
-    pub fn sweep_one(&mut self, id: NodeId) -> Result<(), Kept> {
+    pub fn sweep_one(&mut self, id: NodeId) -> Result<(), Blocked> {
         let meta = self.core.pool.meta(id);
         if let Some(locked) = self.lock_id(meta.hash(), id)?
             && (self.core.hot.is_cleared(meta) || seeded("sweep-judges-before-the-lock"))
@@ -109,7 +109,7 @@ impl<'a> Pass<'a> {
         mut locked: Locked<'_>,
         Named { id, node: meta }: Named<&Meta>,
         why: Why,
-    ) -> Result<(), Kept> {
+    ) -> Result<(), Blocked> {
         let core = self.core;
         let gone = || core.mark_gone(meta);
         let (cause, deadline) = match why {
@@ -119,7 +119,7 @@ impl<'a> Pass<'a> {
                 (RemovalCause::Expired, gone())
             }
             Why::Expired(deadline) if !meta.change_deadline(deadline, GONE) => {
-                return Err(Kept::ForNow);
+                return Err(Blocked::ForNow);
             }
             Why::Expired(deadline) => (RemovalCause::Expired, deadline),
         };

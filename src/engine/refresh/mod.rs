@@ -4,4 +4,4 @@
 mod reload;
 mod request;
 
-pub use reload::Answer;
+pub use reload::ReloadResult;

@@ -25,7 +25,7 @@ use crate::primitives::{catch_user_panic, delay_point, seeded};
 use crate::removal::RemovalCause;
 
 /// The loader's result. The reason of an error is `None` if the loader panicked.
-pub type Answer<V> = Result<Reloaded<V>, Option<NoValue>>;
+pub type ReloadResult<V> = Result<Reloaded<V>, Option<NoValue>>;
 
 /// The outcome of a reload, and the entry of the value that it brought or found not modified, if it
 /// did. If another operation overtook it, that one's entry, or a value that was not cached.
@@ -47,16 +47,16 @@ impl<K: Eq + Clone, V> Engine<K, V> {
                 Err(ended) => return (ended, None),
             };
             let timer = LoadTimer::start(&self.core);
-            let answer = {
+            let result = {
                 let _mark = flight.mark_poll();
                 let loader = self.refresh().and_then(|reloads| reloads.loader.as_ref());
                 let reload = || loader.map(|loader| loader(node.key(), node.value()));
                 let reloaded = catch_user_panic(reload).ok_or(None);
                 reloaded.and_then(|it| it.unwrap_or(Err(NoValue::Absent)).map_err(Some))
             };
-            timer.stop(answer.is_ok());
+            timer.stop(result.is_ok());
             reloading.give_place_back();
-            self.land_reload(node, reloading.read_at, answer, flight)
+            self.land_reload(node, reloading.read_at, result, flight)
         });
         let made = self.end_reload(reloading, ended);
         self.maintain_after_write();
@@ -110,18 +110,18 @@ impl<K: Eq + Clone, V> Engine<K, V> {
         self.begin_flight(node.hashed(), FlightKind::Reload, None, &share, &is_outdated)
     }
 
-    /// The last part of a reload: commits the loader's answer, unless it is an error, and ends the
+    /// The last part of a reload: commits the loader's result, unless it is an error, and ends the
     /// flight.
     pub fn land_reload(
         &self,
         node: &Handle<K, V>,
         read_at: Option<Timestamp>,
-        answer: Answer<V>,
+        result: ReloadResult<V>,
         flight: FlightGuard,
     ) -> ReloadEnd<K, V> {
         // The flight is entered here because it ends here: marks end in the order of a stack.
         let flight = flight.enter();
-        let Reloaded { outcome, lease } = match answer {
+        let Reloaded { outcome, lease } = match result {
             Ok(reloaded) => reloaded,
             Err(reason) => {
                 let shared = reason.clone();
@@ -176,8 +176,8 @@ struct NewLife {
     id: NodeId,
     now: Timestamp,
     hard_deadline: Timestamp,
-    /// The hard deadline that the update hook was told, if it was asked.
-    told: Option<Timestamp>,
+    /// The hard deadline that the update hook was shown, if it was asked.
+    shown: Option<Timestamp>,
     /// The hard deadline must be in its word whatever it is, since reads exchange it.
     is_exchanged: bool,
     /// The end of the idle time that the triggering read has given.
@@ -206,7 +206,7 @@ impl Core {
     /// caller has a count on the node.
     ///
     /// # Errors
-    /// [`Obstacle::EntryChanged`] if the lifetime is no longer what the update hook was told;
+    /// [`Obstacle::EntryChanged`] if the lifetime is no longer what the update hook was shown;
     /// another one if something overtook the flight, or the entry has ended.
     fn prolong(&self, new: &NewLife, flight: &EnteredFlight) -> Result<Timestamp, Obstacle> {
         let hash = self.pool.meta(new.id).hash();
@@ -237,7 +237,7 @@ impl Core {
         if self.hot.is_cleared(meta) {
             return Err(Obstacle::Overtaken);
         }
-        if new.told.is_some_and(|told| told != ended_at(self.hard_deadline(id)))
+        if new.shown.is_some_and(|shown| shown != ended_at(self.hard_deadline(id)))
             && !seeded("unmodified-takes-back-lifetimes")
         {
             return Err(Obstacle::EntryChanged);
@@ -295,7 +295,7 @@ impl<K, V> Engine<K, V> {
         loop {
             rounds += 1;
             let mut new = self.new_life(node, lease, read_at);
-            new.told = new.told.filter(|_| self.asks_again(rounds));
+            new.shown = new.shown.filter(|_| self.asks_again(rounds));
             match self.core.prolong(&new, flight) {
                 // The hook is asked about the lifetime that was set meanwhile.
                 Err(Obstacle::EntryChanged) => flight.set_may_share(false),
@@ -323,7 +323,7 @@ impl<K, V> Engine<K, V> {
             id: node.id(),
             now,
             hard_deadline,
-            told: answer.map(|_| ends),
+            shown: answer.map(|_| ends),
             is_exchanged: self.mode.asks(),
             idle_end: has_idle.then(|| read_at.map_or(Timestamp::from_raw(0), read)),
             stale: now.saturating_add(refresh.unwrap_or(after_write)),

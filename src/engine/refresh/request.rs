@@ -129,7 +129,7 @@ impl<K, V> Engine<K, V> {
             && reentrancy::may_reload()
         {
             let wait = reloads.waits.on(node.meta().hash());
-            wait.until(|| (!self.reload_goes_on(node)).then_some(())).await;
+            wait.wait_for(|| (!self.reload_goes_on(node)).then_some(())).await;
         }
     }
 

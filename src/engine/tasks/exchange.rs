@@ -2,7 +2,7 @@
 //!
 //! An operation that needs the result of a user's future runs as two futures. The *operation* knows
 //! nothing of the user's future, so it is compiled once for each type of cache. When it needs the
-//! result, it [asks] here. [`poll`](Exchange::poll) polls the two in turns, and passes the answer
+//! result, it [asks] here. [`poll`](Exchange::poll) polls the two in turns, and passes the reply
 //! on. So only a closure is compiled for each future of the user's.
 //!
 //! The user's future is polled outside of the operation's polls, with the flight's token on the
@@ -29,7 +29,7 @@ enum State<Q, A> {
     /// The operation has asked, as the owner of this flight. `None` once [`Exchange::poll`] has
     /// passed the question on.
     Asked(FlightToken, Option<Q>),
-    Answered(A),
+    Replied(A),
 }
 
 impl<Q, A> Exchange<Q, A> {
@@ -48,9 +48,9 @@ impl<Q, A> Exchange<Q, A> {
         poll_fn(|_| {
             let mut state = self.lock();
             match mem::replace(&mut *state, State::Idle) {
-                State::Answered(answer) => Poll::Ready(answer),
-                unanswered => {
-                    *state = unanswered;
+                State::Replied(reply) => Poll::Ready(reply),
+                other => {
+                    *state = other;
                     Poll::Pending
                 }
             }
@@ -58,23 +58,23 @@ impl<Q, A> Exchange<Q, A> {
         .await
     }
 
-    /// The flight of an operation that waits for an answer.
+    /// The flight of an operation that waits for a reply.
     fn flight(&self) -> Option<FlightToken> {
         match &*self.lock() {
             State::Asked(flight, _) => Some(*flight),
-            State::Idle | State::Answered(_) => None,
+            State::Idle | State::Replied(_) => None,
         }
     }
 
-    /// The flight and the question, if the operation waits for an answer.
+    /// The flight and the question, if the operation waits for a reply.
     fn asked(&self) -> Option<(FlightToken, Option<Q>)> {
         match &mut *self.lock() {
             State::Asked(flight, question) => Some((*flight, question.take())),
-            State::Idle | State::Answered(_) => None,
+            State::Idle | State::Replied(_) => None,
         }
     }
 
-    /// Polls an operation, and answers it by the user's future. `poll_user` polls that future, and
+    /// Polls an operation, and replies by the user's future. `poll_user` polls that future, and
     /// begins it if it gets a question.
     pub fn poll<T>(
         &self,
@@ -89,8 +89,8 @@ impl<Q, A> Exchange<Q, A> {
                     let _mark = ReentrancyMark::push(Frame::Flight(flight));
                     poll_user(question, context)
                 };
-                let Poll::Ready(answer) = poll else { return Poll::Pending };
-                *self.lock() = State::Answered(answer);
+                let Poll::Ready(reply) = poll else { return Poll::Pending };
+                *self.lock() = State::Replied(reply);
             }
             let poll = operation.as_mut().poll(context);
             if poll.is_ready() {
@@ -118,15 +118,15 @@ pub struct Parts<'a, Q, A, O, F> {
 
 impl<Q, A, O: Future, F: Future> Parts<'_, Q, A, O, F> {
     /// Runs the operation, and the user's future when the operation asks: the one that is there, or
-    /// what `begin` makes of the question. `answer_of` makes the answer of what the future returns.
+    /// what `begin` makes of the question. `reply_of` makes the reply of what the future returns.
     /// (A future around the user's would take more code, and one that took the two by value would
     /// have room for each twice.)
     pub async fn run(
         mut self,
         mut begin: impl FnMut(Q) -> Option<F>,
-        answer_of: impl Fn(F::Output) -> A,
+        reply_of: impl Fn(F::Output) -> A,
     ) -> O::Output {
-        poll_fn(|context| self.poll(context, &mut begin, &answer_of)).await
+        poll_fn(|context| self.poll(context, &mut begin, &reply_of)).await
     }
 
     /// One poll of [`run`](Self::run).
@@ -134,7 +134,7 @@ impl<Q, A, O: Future, F: Future> Parts<'_, Q, A, O, F> {
         &mut self,
         context: &mut Context<'_>,
         begin: &mut impl FnMut(Q) -> Option<F>,
-        mut answer_of: impl FnMut(F::Output) -> A,
+        mut reply_of: impl FnMut(F::Output) -> A,
     ) -> Poll<O::Output> {
         let Self { operation, user, exchange } = self;
         let Some(operation) = operation.as_mut().as_pin_mut() else { return Poll::Pending };
@@ -143,7 +143,7 @@ impl<Q, A, O: Future, F: Future> Parts<'_, Q, A, O, F> {
                 user.set(Some(future));
             }
             let Some(future) = user.as_mut().as_pin_mut() else { return Poll::Pending };
-            future.poll(context).map(&mut answer_of)
+            future.poll(context).map(&mut reply_of)
         };
         let poll = exchange.poll(operation, poll_user, context);
         if poll.is_ready() {

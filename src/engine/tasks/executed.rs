@@ -4,11 +4,11 @@
 use super::drive::{as_task, flight_ended};
 use super::exchange::{Exchange, Parts, made_before};
 use super::load::{Unmade, UnmadePlainly};
-use crate::engine::bulk::{Answers, Missing, Wanted};
+use crate::engine::bulk::{BulkValues, Missing, Wanted};
 use crate::engine::flights::FlightGuard;
 use crate::engine::loads::{Begun, LoadTimer, Replaces};
 use crate::engine::reentrancy::{Frame, ReentrancyMark};
-use crate::engine::refresh::Answer;
+use crate::engine::refresh::ReloadResult;
 use crate::engine::reloads::{Place, Reloading};
 use crate::engine::{Engine, WithHasher};
 use crate::entry::Entry;
@@ -34,7 +34,7 @@ type Made<K, V, E> = Option<Result<Entry<K, V>, Arc<E>>>;
 ///
 /// # Errors
 /// That of `limit`, if it is ready first.
-pub async fn until<T, L>(
+pub async fn race<T, L>(
     mut work: Pin<&mut impl Future<Output = T>>,
     mut limit: Pin<&mut impl Future<Output = L>>,
 ) -> Result<T, L> {
@@ -138,17 +138,17 @@ where
         let hash = draft.hashed().hash;
         let wait = self.refresh()?.waits.on(hash);
         loop {
-            let brought = pin!(wait.until(|| self.peek_entry(key)));
+            let brought = pin!(wait.wait_for(|| self.peek_entry(key)));
             let begun = self.begin_load::<Arc<E>>(None, &draft, &mut joined, &mut Replaces::none());
             match begun {
                 Ok(Begun::Ended(loaded)) => return Some(loaded),
                 Ok(Begun::Leading(flight, _)) => {
                     let begins = pin!(self.begin_load_task(flight, draft, None, loader));
-                    let made = until(begins, brought).await;
+                    let made = race(begins, brought).await;
                     return made.map_or_else(|entry| Some(Ok(entry)), Option::flatten);
                 }
                 Err(flight) => {
-                    if let Err(entry) = until(pin!(flight_ended(flight)), brought).await {
+                    if let Err(entry) = race(pin!(flight_ended(flight)), brought).await {
                         return Some(Ok(entry));
                     }
                 }
@@ -207,7 +207,7 @@ where
         self: &Arc<Self>,
         keys: impl IntoIterator<Item = &'q Q>,
         loader: &Arc<dyn AnyAsyncLoader<K, V, E>>,
-    ) -> (Result<Answers<V>, Arc<E>>, bool)
+    ) -> (Result<BulkValues<V>, Arc<E>>, bool)
     where
         Q: ToKey<K> + Hash + ?Sized + 'q,
         V: Clone,
@@ -216,7 +216,7 @@ where
         let wanted = as_task(|| self.want_all(keys.iter().copied()));
         let missing = Missing::of(&wanted);
         if missing.positions().next().is_none() {
-            return (Ok(self.answers(wanted)), true);
+            return (Ok(self.values_of(wanted)), true);
         }
         for position in missing.positions() {
             let Wanted::Missing(draft, _) = &wanted[position] else { continue };
@@ -239,7 +239,7 @@ where
         &self,
         wanted: Vec<Wanted<K, V>>,
         loader: &dyn AnyAsyncLoader<K, V, E>,
-    ) -> (Result<Answers<V>, Arc<E>>, bool)
+    ) -> (Result<BulkValues<V>, Arc<E>>, bool)
     where
         V: Clone,
     {
@@ -249,16 +249,16 @@ where
     }
 }
 
-/// The answer of a stored loader. Its panic is a failure.
+/// The result of a stored loader. Its panic is a failure.
 async fn asked<V, E: Send + Sync + 'static>(
     mut asked: AsyncAnswer<'_, Reloaded<V>, E>,
-) -> Answer<V> {
-    let answer = poll_fn(|context| {
+) -> ReloadResult<V> {
+    let result = poll_fn(|context| {
         let poll = catch_user_panic(|| asked.as_mut().poll(context));
         poll.map_or(Poll::Ready(None), |poll| poll.map(Some))
     });
     let failed = |error| Some(NoValue::Failed(Arc::new(error)));
-    answer.await.map_or(Err(None), |answer| answer.map_err(failed))
+    result.await.map_or(Err(None), |result| result.map_err(failed))
 }
 
 impl<K: Eq + Clone, V> Engine<K, V> {
@@ -270,10 +270,10 @@ impl<K: Eq + Clone, V> Engine<K, V> {
     ) -> Option<Entry<K, V>> {
         let node = self.pool.handle(reloading.node().clone());
         let made = {
-            let answer = pin!(Some(asked(loader.reload(node.key(), node.value()))));
+            let result = pin!(Some(asked(loader.reload(node.key(), node.value()))));
             let exchange = Exchange::new();
             let operation = pin!(Some(self.reload_asking(reloading, &exchange)));
-            Parts { exchange: &exchange, operation, user: answer }.run(made_before, identity).await
+            Parts { exchange: &exchange, operation, user: result }.run(made_before, identity).await
         };
         self.core.drop_caught(node);
         made
@@ -282,7 +282,7 @@ impl<K: Eq + Clone, V> Engine<K, V> {
     async fn reload_asking(
         &self,
         reloading: Reloading,
-        exchange: &Exchange<(), Answer<V>>,
+        exchange: &Exchange<(), ReloadResult<V>>,
     ) -> Option<Entry<K, V>> {
         let node = self.pool.handle(reloading.node().clone());
         let ended = match as_task(|| catch_user_panic(|| self.begin_reload(&node))) {
@@ -290,11 +290,11 @@ impl<K: Eq + Clone, V> Engine<K, V> {
             Some(Err(ended)) => Some((ended, None)),
             Some(Ok(flight)) => {
                 let timer = LoadTimer::start(&self.core);
-                let answer = exchange.ask(flight.token(), ()).await;
-                timer.stop(answer.is_ok());
+                let result = exchange.ask(flight.token(), ()).await;
+                timer.stop(result.is_ok());
                 reloading.give_place_back();
                 let read_at = reloading.read_at;
-                as_task(|| catch_user_panic(|| self.land_reload(&node, read_at, answer, flight)))
+                as_task(|| catch_user_panic(|| self.land_reload(&node, read_at, result, flight)))
             }
         };
         let made = self.end_reload(reloading, ended);

@@ -4,7 +4,7 @@ use super::drive::{as_task, drive, flight_ended};
 use super::exchange::{Exchange, Parts};
 use crate::clock::ReadTimes;
 use crate::engine::bulk::{
-    Answers, FirstError, Missing, OwnLoads, Unasked, Wanted, keys_of, polled,
+    BulkValues, FirstError, Missing, OwnLoads, Unasked, Wanted, keys_of, polled,
 };
 use crate::engine::flights::FlightGuard;
 use crate::engine::loads::{Begun, LoadTimer, NoLoadCondition, OwnedReplaces, PendingLoad};
@@ -219,7 +219,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> WithHasher<K, V, S> {
         mut wanted: Vec<Wanted<K, V>>,
         mut loader: impl FnMut(&[&K]) -> F,
         into_result: impl Fn(F::Output) -> Result<LoadedMany<I>, E>,
-    ) -> (Result<Answers<V>, Arc<E>>, bool)
+    ) -> (Result<BulkValues<V>, Arc<E>>, bool)
     where
         V: Clone,
         E: Send + Sync + 'static,
@@ -253,7 +253,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> WithHasher<K, V, S> {
                 Some(other) => flight_ended(other).await,
             }
         }
-        (Ok(self.answers(wanted)), wrote_nothing)
+        (Ok(self.values_of(wanted)), wrote_nothing)
     }
 
     /// Inserts what the loader was not asked for.

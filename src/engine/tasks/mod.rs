@@ -18,4 +18,4 @@ mod write;
 
 pub use drive::as_task;
 pub use exchange::made_before;
-pub use executed::until;
+pub use executed::race;

@@ -88,8 +88,8 @@ impl<K: Eq, V> Engine<K, V> {
             // An operation that gets an answer ends within that poll. So nothing holds an error
             // between two polls.
             let mut failed = None;
-            let answer_of = |made| op_of(made).map_err(|error| failed = Some(error)).ok();
-            let ended = parts.poll(context, &mut begin, answer_of);
+            let reply_of = |made| op_of(made).map_err(|error| failed = Some(error)).ok();
+            let ended = parts.poll(context, &mut begin, reply_of);
             ended.map(|it| it.ok_or_else(|| failed.expect("without operation, an error")))
         })
         .await;

@@ -25,10 +25,10 @@ pub struct Put {
     /// The generation for which the node was made.
     pub generation: Generation,
     /// The generation of the entry from which the value was computed, if there was an entry.
-    pub basis: Option<Generation>,
-    /// The hard deadline that the hooks were told of the entry that this node replaces. If that
+    pub computed_from: Option<Generation>,
+    /// The hard deadline that the hooks were shown of the entry that this node replaces. If that
     /// entry has another one by now, the commit fails: the hooks must be asked again.
-    pub told: Option<Timestamp>,
+    pub shown: Option<Timestamp>,
     /// If set, the commit publishes nothing, and the value leaves at once with this cause.
     pub refused: Option<RemovalCause>,
 }
@@ -174,8 +174,8 @@ impl Core {
             // begins after this check finds the new node older than itself.
             return Err(Obstacle::Changed);
         }
-        if let (Some(told), Some(old)) = (put.told, locked.id())
-            && self.hard_deadline(old) != told
+        if let (Some(shown), Some(old)) = (put.shown, locked.id())
+            && self.hard_deadline(old) != shown
         {
             return Err(Obstacle::EntryChanged);
         }
@@ -185,7 +185,7 @@ impl Core {
         }
         // If an `invalidate_all` took the entry from which a value was computed, it takes the
         // value as well.
-        let outdated = put.basis.is_some_and(|basis| basis != put.generation)
+        let outdated = put.computed_from.is_some_and(|computed_from| computed_from != put.generation)
             && !seeded("computations-ignore-clearings");
         let refused = if outdated || self.notices.is_closed() {
             Some(RemovalCause::Explicit)

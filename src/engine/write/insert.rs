@@ -115,9 +115,9 @@ impl<K: Eq, V> Engine<K, V> {
             let attempt = InsertState::new(terms, asked, Obstacle::Changed);
             return self.insert_slow(guard, node, attempt);
         };
-        let told = asked.as_ref().and_then(|it| it.basis.as_ref()).and_then(Basis::told);
+        let shown = asked.as_ref().and_then(|it| it.basis.as_ref()).and_then(Basis::shown);
         let answer = asked.as_ref().and_then(|it| it.answer);
-        let put = Put { told, ..self.prepare(&node, old, terms, answer) };
+        let put = Put { shown, ..self.prepare(&node, old, terms, answer) };
         match self.core.commit_put_if_idle(found, &put) {
             Ok(done) => {
                 // The event keeps both nodes. The pass that may follow must not hold up the epoch.
@@ -264,7 +264,7 @@ impl<K: Eq, V> Engine<K, V> {
             return Err(Obstacle::EntryChanged);
         }
         let put = self.prepare_any(node, old, attempt.terms, *answer);
-        let put = Put { told: basis.as_ref().and_then(Basis::told), ..put };
+        let put = Put { shown: basis.as_ref().and_then(Basis::shown), ..put };
         Ok((self.core.commit_put(found, &put, attempt.clearance)?, put.now))
     }
 

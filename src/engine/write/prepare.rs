@@ -59,7 +59,7 @@ impl<K, V> Engine<K, V> {
             None
         };
         let (id, hash, now) = (node.id(), node.meta().hash(), present);
-        Put { id, hash, now, deadline, generation, basis: None, told: None, refused }
+        Put { id, hash, now, deadline, generation, computed_from: None, shown: None, refused }
     }
 
     /// [`prepare`](Self::prepare) for any cache. Inserts that do not wait take another path in a
@@ -155,7 +155,7 @@ impl<K: Eq, V> Engine<K, V> {
         &self,
         node: Local<'_, K, V>,
         terms: Terms,
-        basis: Option<Generation>,
+        computed_from: Option<Generation>,
         readings: Readings,
     ) -> (Entry<K, V>, Option<Basis<K, V>>) {
         let hash = node.meta().hash();
@@ -166,7 +166,7 @@ impl<K: Eq, V> Engine<K, V> {
         let guard = crate::epoch::pin();
         loop {
             let Slot { found, node: old } = self.search_exact(&guard, node.hashed());
-            let put = Put { basis, ..self.prepare_any(&node, old, terms, answer) };
+            let put = Put { computed_from, ..self.prepare_any(&node, old, terms, answer) };
             if let Ok(done) = self.core.commit_put(found, &put, Clearance::Exclusive) {
                 drop(guard);
                 let handle = node.handle();
