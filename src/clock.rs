@@ -38,7 +38,7 @@ use crate::primitives::Arc;
 use crate::primitives::atomic::{AtomicU64, Ordering};
 use std::fmt;
 use std::sync::Arc as Shared;
-use std::time::{Duration, Instant};
+use crate::primitives::time::{Duration, Instant};
 
 /// This instant never comes.
 pub const NEVER: Timestamp = Timestamp::from_raw(u64::MAX);
@@ -433,7 +433,7 @@ impl Ticker {
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 mod monotonic {
     use super::Timestamp;
-    use std::time::Instant;
+    use crate::primitives::time::Instant;
 
     #[inline]
     pub fn coarse() -> Option<Timestamp> {

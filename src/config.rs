@@ -89,11 +89,15 @@ impl Config {
         (self.workers = Some(hand_to_workers));
     }
 
-    /// The executor of a cache that was given none.
+    /// The executor of a cache that was given none. Where there are no threads, its jobs run at
+    /// once.
     pub fn default_executor(&self) -> Executor {
         #[cfg(feature = "tokio")]
         if let Some(time) = self.clock.runtime() {
             return Executor::Runtime(Some(time.runtime().clone()));
+        }
+        if self.workers.is_some() && !crate::system::HAS_THREADS {
+            return Executor::Own(Arc::new(|job: Job| job()));
         }
         self.workers.map_or(Executor::None, Executor::Workers)
     }

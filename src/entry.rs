@@ -11,7 +11,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::time::{Duration, Instant};
+use crate::primitives::time::{Duration, Instant};
 
 /// A handle on an entry. It dereferences to the value.
 ///

@@ -8,7 +8,7 @@ use crate::clock::{Nanos, Timestamp, nanos};
 use crate::primitives::atomic::Ordering::Relaxed;
 use crate::primitives::guarded::GuardedU64;
 use crate::primitives::seeded;
-use std::time::{Duration, Instant};
+use crate::primitives::time::{Duration, Instant};
 
 /// How a write says when its entry ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! How long an entry lives: the [`Expiry`] trait and ready-made policies ([`expire`]).
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use crate::primitives::time::{Duration, Instant};
 
 use default_hook::{Hook, Identity, Sealed, SetsOn};
 
@@ -383,7 +383,7 @@ pub mod expire {
 
     impl<F, K: ?Sized, V: ?Sized> FromFn<F, K, V> {
         fn new(lifetime: F, on: SetsOn) -> Self {
-            let seed = ahash::RandomState::new().hash_one(0);
+            let seed = crate::hash::random_state().hash_one(0);
             Self { lifetime, types: PhantomData, on, jitter: 0.0, draws: AtomicU64::new(seed) }
         }
 

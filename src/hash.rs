@@ -1,8 +1,21 @@
 //! Folds the 64-bit hash of a `BuildHasher` to the 32 bits that the mechanisms work with.
 
 use crate::macros::number;
+use ahash::RandomState;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
+
+/// A hasher with random keys: by aHash's own source of randomness, or, on
+/// `wasm32-unknown-unknown`, by the host's `crypto.getRandomValues`.
+pub fn random_state() -> RandomState {
+    #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
+    return RandomState::new();
+    #[cfg(all(target_family = "wasm", target_os = "unknown"))]
+    {
+        let key = || getrandom::u64().expect("the host has a source of randomness");
+        RandomState::with_seeds(key(), key(), key(), key())
+    }
+}
 
 /// 2^64 divided by the golden ratio, as an odd number: the multiplier of Knuth's multiplicative
 /// hashing.

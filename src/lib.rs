@@ -159,12 +159,16 @@
 //!
 //! No feature is on by default.
 //!
-//! * `serde` gives [`Stats`] and [`Lateness`] serde's `Serialize`.
+//! * `serde` gives [`Stats`] and [`Lateness`] serde's `Serialize`, and adds `Snapshot`,
+//!   `Cache::save` and `Cache::restore`.
 //! * `stream` makes [`Removals`] a `futures_core::Stream`.
 //! * `timer` adds the module `timer`: delayed items, jobs and operations, on the wheel that the
 //!   cache has.
 //! * `tokio` adds `Clock::tokio`, the clock of a tokio runtime, and a scheduler on it. With `timer`
 //!   it also adds `timer::delay_queue::DelayQueue` and `timer::Builder::on_tokio`.
+//!
+//! The library builds and runs on `wasm32-unknown-unknown` without a feature;
+//! `docs/guide/wasm.md` says what differs there.
 //!
 //! The features `sync` and `future` do nothing: they are names of moka's. The features `internals`
 //! and `loom-models` serve this crate's own tests and are outside semver.
@@ -241,6 +245,8 @@ mod iter;
 mod pinned;
 
 pub mod future;
+#[cfg(feature = "serde")]
+mod snapshot;
 pub mod sync;
 #[cfg(feature = "timer")]
 pub mod timer;
@@ -254,6 +260,8 @@ mod whitebox;
 mod documents;
 
 pub use builder::{BuildTarget, Builder};
+#[cfg(feature = "serde")]
+pub use snapshot::{Snapshot, SnapshotError};
 pub use cache::{Cache, KeyEntry, LoadGuard, LoadLimits, LoadingCache};
 pub use clock::{Clock, ClockTime, ManualClock, ReadTimes, TimeSource};
 pub use compute::{CompResult, Op};
@@ -295,6 +303,10 @@ pub mod ops {
         pub use crate::compute::{CompResult, Op};
     }
 }
+
+/// The instants that the cache takes and gives: the standard library's; on `wasm32-unknown-unknown`,
+/// which has no clock of its own, those of the crate [web-time](https://docs.rs/web-time).
+pub use primitives::time::Instant;
 
 /// The default hasher of a [`Cache`]: aHash with random keys, which resists attacks by
 /// colliding keys.

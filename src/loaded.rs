@@ -6,7 +6,7 @@ use crate::primitives::seeded;
 use std::any::Any;
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use crate::primitives::time::{Duration, Instant};
 
 /// A value, with how long it lives and when it is stale. Loaders return it
 /// ([`Cache::load`](crate::Cache::load)), and some writes take it
@@ -87,6 +87,11 @@ impl<V> Loaded<V> {
     pub fn refresh_after(mut self, time: Duration) -> Self {
         self.lease.refresh = Some(nanos(time));
         self
+    }
+
+    #[cfg(feature = "serde")]
+    pub(crate) fn leased(value: V, lease: Lease) -> Self {
+        Self { value, lease }
     }
 
     pub(crate) fn into_parts(self) -> (V, Lease) {

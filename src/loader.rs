@@ -8,7 +8,7 @@ use crate::loaded::{Loaded, NoValue};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use crate::primitives::time::{Duration, Instant};
 
 /// Makes the values of a [`LoadingCache`](crate::LoadingCache).
 ///

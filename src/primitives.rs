@@ -20,6 +20,15 @@ pub mod plain {
     pub use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 }
 
+/// Times. Where the standard library has no clock, which is `wasm32-unknown-unknown`, the instants are those of web-time, by the browser's or Node's `performance.now()`.
+pub mod time {
+    pub use std::time::Duration;
+    #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
+    pub use std::time::{Instant, SystemTime};
+    #[cfg(all(target_family = "wasm", target_os = "unknown"))]
+    pub use web_time::{Instant, SystemTime};
+}
+
 /// Words that are synchronised by a lock or by another word. They are std's atomics, under loom
 /// too, so that they add no interleavings to a model of the engine. The models of the parts show
 /// that such words *are* synchronised: they keep the data in loom's cells.

@@ -9,7 +9,7 @@ use crate::primitives::plain::Arc;
 use crate::waiters::{Streak, poll_until};
 use std::future::poll_fn;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use crate::primitives::time::{Duration, Instant};
 
 /// Receives every value that leaves a cache; see [`Builder::removals`](crate::Builder::removals).
 ///

@@ -11,6 +11,14 @@ pub const PAGE: usize = 4096;
 #[cfg(target_os = "linux")]
 const HUGE: usize = 1 << 16;
 
+/// Whether this target has threads. Where it has none, starting one fails.
+pub const HAS_THREADS: bool = !cfg!(all(target_family = "wasm", target_os = "unknown"));
+
+/// The id of this process, by which a forked child is known. Zero where there are no processes.
+pub fn process() -> u32 {
+    if HAS_THREADS { std::process::id() } else { 0 }
+}
+
 /// Whether this target gives memory back at all.
 pub const GIVES_BACK: bool = cfg!(target_os = "linux");
 

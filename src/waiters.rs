@@ -19,7 +19,7 @@ use crate::wakers::{WakerSlot, Wakers};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::{Duration, Instant};
+use crate::primitives::time::{Duration, Instant};
 
 /// See the [module](self).
 #[derive(Debug, Default)]

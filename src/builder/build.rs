@@ -4,6 +4,7 @@ use super::Builder;
 use crate::cache::{Cache, LoadingCache};
 use crate::engine::{Asking, TypedReloads, WithHasher};
 use crate::error::BuildError;
+use crate::hash::random_state;
 use crate::loaded::NoValue;
 use crate::loader::{Loader, Reload};
 use ahash::RandomState;
@@ -55,7 +56,7 @@ where
     where
         C: BuildTarget<K, V, Hashed<RandomState> = C>,
     {
-        self.build_with_hasher(RandomState::new())
+        self.build_with_hasher(random_state())
     }
 
     /// Builds the cache like [`build`](Self::build), but returns an error instead of panicking.
@@ -75,7 +76,7 @@ where
     where
         C: BuildTarget<K, V, Hashed<RandomState> = C>,
     {
-        self.try_build_with_hasher(RandomState::new())
+        self.try_build_with_hasher(random_state())
     }
 
     /// Builds the cache like [`build`](Self::build), with a hasher of your own.
@@ -146,7 +147,7 @@ where
     /// ```
     #[must_use]
     pub fn build_with_loader<L: Loader<K, V>>(self, loader: L) -> LoadingCache<K, V, L::Error> {
-        let built = self.try_build_with_loader(loader, RandomState::new());
+        let built = self.try_build_with_loader(loader, random_state());
         built.unwrap_or_else(|error| error.fail())
     }
 

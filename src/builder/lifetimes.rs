@@ -3,7 +3,7 @@
 use super::Builder;
 use crate::engine::{Asking, Engine};
 use crate::expiry::{Expiry, expire};
-use std::time::{Duration, Instant};
+use crate::primitives::time::{Duration, Instant};
 
 impl<K: 'static, V: 'static, C, M> Builder<K, V, C, M> {
     /// Makes entries expire this long after they were inserted or replaced.

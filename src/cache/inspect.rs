@@ -8,7 +8,7 @@ use crate::removals::Removals;
 use crate::stats::Stats;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
-use std::time::{Duration, Instant};
+use crate::primitives::time::{Duration, Instant};
 
 impl<K, V, S> Cache<K, V, S> {
     /// Returns the name that the builder gave the cache.

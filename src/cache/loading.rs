@@ -11,7 +11,7 @@ use equivalent::Equivalent;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use crate::primitives::time::{Duration, Instant};
 
 /// A [`Cache`] that makes missing values itself, by a stored [`Loader`], and reloads stale ones.
 ///

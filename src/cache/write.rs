@@ -9,7 +9,7 @@ use crate::expiration::{Expiration, Lifetime};
 use crate::loaded::Loaded;
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
-use std::time::{Duration, Instant};
+use crate::primitives::time::{Duration, Instant};
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Inserts a value, in the place of the key's old value.

@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "the clock is read through libc")]
 
 use super::time::{Nanos, Timestamp};
-use std::time::Instant;
+use crate::primitives::time::Instant;
 
 /// The place of an `Instant` on the scale of the clock may be wrong by this much.
 /// Only a preemption between two consecutive readings makes the error larger.

@@ -4,7 +4,7 @@ use super::time::{Nanos, nanos};
 use crate::macros::debug_fields;
 use crate::primitives::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::primitives::{Arc, thread_local};
-use std::time::{Duration, Instant};
+use crate::primitives::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::time::Instant as TokioInstant;
 
@@ -87,8 +87,15 @@ impl RuntimeTime {
     }
 
     /// The present as an `Instant`, on the scale of `tokio::time::Instant::into_std`.
+    #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
     pub fn instant(&self) -> Instant {
         self.present().into_std()
+    }
+
+    /// The present. (A runtime has no clock on this target.)
+    #[cfg(all(target_family = "wasm", target_os = "unknown"))]
+    pub fn instant(&self) -> Instant {
+        Instant::now()
     }
 }
 

@@ -39,7 +39,7 @@ use crate::primitives::queue::SegQueue;
 use crate::primitives::{Arc, Patience, seeded};
 use std::cell::Cell;
 use std::ops::Deref;
-use std::time::Instant;
+use crate::primitives::time::Instant;
 
 /// One load or computation in progress.
 pub struct Flight {

@@ -22,7 +22,7 @@ use crate::primitives::{Mutex, plain::Arc, seeded};
 use crate::waiters::Waiters;
 use std::collections::HashMap;
 use std::future::poll_fn;
-use std::time::{Duration, Instant};
+use crate::primitives::time::{Duration, Instant};
 
 /// Those who wait for keys of one hash.
 struct Gate {

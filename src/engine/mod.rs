@@ -67,6 +67,8 @@ mod read_mode;
 mod reentrancy;
 mod refresh;
 mod reloads;
+#[cfg(feature = "serde")]
+mod restore;
 mod share;
 mod step;
 mod tasks;
@@ -84,6 +86,8 @@ pub use delivery::removed;
 pub use loads::{NoLoadCondition, PendingLoad};
 pub use maintenance::Core;
 pub use reloads::TypedReloads;
+#[cfg(feature = "serde")]
+pub use restore::Rest;
 pub use share::Pending;
 pub use tasks::{as_task, made_before, race};
 #[cfg(not(cortado_loom))]

@@ -38,7 +38,7 @@ use crate::stats::Stats;
 use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::Weak;
-use std::time::{Duration, Instant};
+use crate::primitives::time::{Duration, Instant};
 
 /// Says how long after a write an entry is stale.
 pub type RefreshPolicy<K, V> = Box<dyn Fn(&K, &V, Instant) -> Option<Duration> + Send + Sync>;

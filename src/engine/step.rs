@@ -9,7 +9,7 @@
 
 use super::flights::{Flight, FlightGuard};
 use crate::primitives::Arc;
-use std::time::Instant;
+use crate::primitives::time::Instant;
 
 /// Whether an operation has ended: if so, whatever it had to commit is committed.
 ///

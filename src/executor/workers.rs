@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::num::NonZero;
-use std::time::{Duration, Instant};
+use crate::primitives::time::{Duration, Instant};
 
 use super::{Execute, Job};
 use crate::primitives::plain::OnceLock;
@@ -91,8 +91,8 @@ impl State {
     /// After a fork, forgets the threads of the parent process, which do not exist in this one. The
     /// first job finds no threads to forget.
     fn adopt(&mut self) {
-        if self.process != std::process::id() && !seeded("executor-ignores-forks") {
-            self.process = std::process::id();
+        if self.process != crate::system::process() && !seeded("executor-ignores-forks") {
+            self.process = crate::system::process();
             self.running.clear();
             self.idle = 0;
             self.watched = false;

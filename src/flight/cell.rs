@@ -30,7 +30,7 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use crate::primitives::time::Instant;
 
 use crate::primitives::{Arc, Condvar, Mutex, catch_user_panic, seeded};
 use crate::wakers::{WakerSlot, Wakers};

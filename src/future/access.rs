@@ -18,7 +18,7 @@ use std::future::{Future, poll_fn, ready};
 use std::hash::{BuildHasher, Hash};
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use crate::primitives::time::{Duration, Instant};
 
 /// A read that awaits the asynchronous listeners: its result, and the wait.
 ///

@@ -3,6 +3,7 @@
 use super::{Cache, CacheBuilder, LoadingCache};
 use crate::async_listener::{AsyncListener, ListenerFuture};
 use crate::error::BuildError;
+use crate::hash::random_state;
 use crate::loader::{AnyAsyncLoader, AsyncLoader};
 use crate::removal::RemovalCause;
 use std::hash::{BuildHasher, Hash};
@@ -108,7 +109,7 @@ where
         self,
         loader: L,
     ) -> LoadingCache<K, V, L::Error> {
-        let built = self.try_build_with_loader(loader, ahash::RandomState::new());
+        let built = self.try_build_with_loader(loader, random_state());
         built.unwrap_or_else(|error| error.fail())
     }
 

@@ -91,7 +91,7 @@ use std::future::Future;
 use std::hash::Hash;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use crate::primitives::time::{Duration, Instant};
 
 /// The builder of a [`Cache`]; `C` is the type of cache that it builds.
 pub type CacheBuilder<K, V, C = Cache<K, V>> = Builder<K, V, C, Async>;

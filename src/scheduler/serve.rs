@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::time::{Duration, Instant};
+use crate::primitives::time::{Duration, Instant};
 
 use super::graces::Graces;
 use super::{Alarm, Armed, ClientId, Scheduled};
@@ -106,7 +106,7 @@ impl Scheduler {
             graces: Graces::new(),
             asleep_until: START,
             counts: Counts::default(),
-            process: std::process::id(),
+            process: crate::system::process(),
         };
         let (state, wake, base) = (Mutex::new(state), Condvar::new(), Instant::now());
         Self { shared: Arc::new(Shared { state, wake, base }) }
@@ -125,9 +125,9 @@ impl Scheduler {
     /// Fails if the operating system refuses to start the thread.
     pub fn register(&self, handle: Weak<dyn Scheduled>) -> io::Result<Registration> {
         let mut state = self.shared.state.lock();
-        if state.process != std::process::id() && !seeded("scheduler-ignores-forks") {
+        if state.process != crate::system::process() && !seeded("scheduler-ignores-forks") {
             // The process was forked since: the thread does not exist in this one.
-            state.process = std::process::id();
+            state.process = crate::system::process();
             state.counts.serving = false;
             state.asleep_until = START;
         }

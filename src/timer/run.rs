@@ -3,7 +3,7 @@
 use super::id::TimerId;
 use crate::macros::debug_fields;
 use crate::primitives::plain::Arc;
-use std::time::{Duration, Instant};
+use crate::primitives::time::{Duration, Instant};
 
 /// What became of a job that was cancelled or aborted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use super::error::TimerError;
 use crate::clock::{Ticker, Timestamp, nanos};
 use crate::primitives::catch_user_panic;
-use std::time::{Duration, Instant};
+use crate::primitives::time::{Duration, Instant};
 
 /// What a fixed-rate job does about runs whose time has passed: while it ran itself, while the
 /// executor was busy, while the clock jumped.

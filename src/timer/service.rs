@@ -10,7 +10,7 @@ use super::shutdown::{Stop, Unfired, shutdown, shutdown_async};
 use super::stats::{Counters, TimerStats};
 use crate::macros::debug_fields;
 use crate::primitives::plain::Arc;
-use std::time::{Duration, Instant};
+use crate::primitives::time::{Duration, Instant};
 
 /// Runs jobs when their time has come: once, at a fixed rate, with a gap after each run, by a list
 /// of intervals or by a [`Schedule`](super::Schedule) of yours.

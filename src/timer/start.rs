@@ -9,7 +9,7 @@ use super::schedule::{Missed, Plan, Ran, Repeat, Schedule, after};
 use super::service::Timer;
 use crate::primitives::plain::Arc;
 use std::panic::resume_unwind;
-use std::time::{Duration, Instant};
+use crate::primitives::time::{Duration, Instant};
 
 impl Timer {
     /// Runs a job once, `delay` from now.

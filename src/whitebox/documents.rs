@@ -20,6 +20,9 @@ pages! {
     metrics: "../../docs/guide/metrics.md",
     testing: "../../docs/guide/testing.md",
     tasks: "../../docs/guide/async.md",
+    wasm: "../../docs/guide/wasm.md",
 }
+#[cfg(feature = "serde")]
+pages! { snapshots: "../../docs/guide/snapshots.md", }
 #[cfg(feature = "timer")]
 pages! { timers: "../../docs/timers.md", }

@@ -17,6 +17,7 @@
 //! * [`several_listeners`]: listeners of both kinds, and causes.
 //! * [`iteration`], [`views`], [`collisions`]: iteration and `retain`; views; keys of one hash.
 //! * [`clearing`]: `invalidate_all`, and maintenance in slices.
+//! * [`snapshots`]: saving and restoring.
 //! * [`formats`]: what is printed of the cache's types.
 //! * [`regressions`], [`found_by_model`]: defects, each with the program that shows it.
 //!
@@ -56,6 +57,7 @@ mod replace;
 mod settings_at_run_time;
 mod several_listeners;
 mod shared_outcomes;
+mod snapshots;
 mod views;
 mod zero_lives;
 

@@ -16,7 +16,7 @@ use crate::pool::OwnedDraft;
 use crate::primitives::{Arc, seeded};
 use crate::to_key::ToKey;
 use std::convert::Infallible;
-use std::time::Instant;
+use crate::primitives::time::Instant;
 
 /// Counts a load; as failed, if the loader makes no value or panics.
 pub struct LoadTimer<'a> {

@@ -185,7 +185,7 @@ pub struct Maintenance {
 impl Maintenance {
     pub fn new(settings: &UpkeepSettings, capacity: Option<u64>) -> Self {
         // A model's executions must be repeatable, so the seed is fixed.
-        let random = || ahash::RandomState::new().hash_one("policy");
+        let random = || crate::hash::random_state().hash_one("policy");
         let seed = || if cfg!(cortado_loom) { 0 } else { random() };
         let policy_for = |capacity| Policy::of_kind(settings.eviction, capacity, seed());
         Self {

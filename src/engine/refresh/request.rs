@@ -18,7 +18,7 @@ use crate::primitives::{catch_user_panic, seeded};
 use crate::to_key::ToKey;
 use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, Weak};
-use std::time::Instant;
+use crate::primitives::time::Instant;
 
 impl<K, V> Engine<K, V> {
     /// Takes the trigger of a living node if its soft deadline has passed. If so, the caller must

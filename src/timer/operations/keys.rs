@@ -42,7 +42,7 @@ impl<K: Hash + Eq + Clone> Keys<K> {
     pub fn new() -> Self {
         Self {
             shards: (0..SHARDS).map(|_| Mutex::new(HashTable::new())).collect(),
-            hasher: RandomState::new(),
+            hasher: crate::hash::random_state(),
             watched: AtomicUsize::new(0),
         }
     }

@@ -1,0 +1,132 @@
+//! A cache that runs on `wasm32-unknown-unknown`, in Node.
+#![cfg(all(target_family = "wasm", target_os = "unknown"))]
+
+use cortado::{Cache, Clock, Instant, Loaded, RemovalCause, expire};
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use wasm_bindgen_test::wasm_bindgen_test;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+#[wasm_bindgen_test]
+fn lifetimes_of_the_cache_and_of_the_call() {
+    let (clock, hand) = Clock::manual();
+    let cache: Cache<&str, u32> = Cache::builder().time_to_live(MINUTE).clock(clock).build();
+    cache.insert("minute", 1);
+    cache.insert_with_ttl("second", 2, Duration::from_secs(1));
+    hand.advance(Duration::from_secs(1));
+    assert_eq!((cache.get("minute"), cache.get("second")), (Some(1), None));
+    hand.advance(MINUTE);
+    assert_eq!(cache.get("minute"), None);
+}
+
+#[wasm_bindgen_test]
+fn the_clock_of_the_host_goes_on() {
+    let cache: Cache<&str, u32> = Cache::new(10);
+    let until = Instant::now() + Duration::from_millis(20);
+    cache.insert_until("k", 1, until);
+    assert_eq!(cache.get("k"), Some(1));
+    while Instant::now() < until {}
+    assert_eq!(cache.get("k"), None);
+}
+
+#[wasm_bindgen_test]
+fn a_policy_gives_each_entry_its_lifetime() {
+    let (clock, hand) = Clock::manual();
+    let policy = expire::on_write(|_: &&str, seconds: &u64| Some(Duration::from_secs(*seconds)));
+    let cache = Cache::builder().expire_after(policy).clock(clock).build();
+    cache.insert("short", 1);
+    cache.insert("long", 3);
+    hand.advance(Duration::from_secs(2));
+    assert_eq!((cache.get("short"), cache.get("long")), (None, Some(3)));
+}
+
+#[wasm_bindgen_test]
+fn a_value_is_loaded_once() {
+    let cache: Cache<&str, u32> = Cache::new(10);
+    let loads = Cell::new(0);
+    for _ in 0..3 {
+        let value = cache.get_with("k", || {
+            loads.set(loads.get() + 1);
+            7
+        });
+        assert_eq!(value, 7);
+    }
+    assert_eq!(loads.get(), 1);
+}
+
+#[wasm_bindgen_test]
+fn a_clock_of_the_users_own() {
+    let cache: Cache<&str, u32> =
+        Cache::builder().time_to_live(MINUTE).clock(Clock::custom(|| MINUTE)).build();
+    cache.insert("k", 1);
+    assert_eq!(cache.get("k"), Some(1));
+}
+
+/// There are no threads: operations run the listener.
+#[wasm_bindgen_test]
+fn listeners_run_in_operations() {
+    let (clock, hand) = Clock::manual();
+    let causes = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&causes);
+    let cache: Cache<u32, u32> = Cache::builder()
+        .time_to_live(MINUTE)
+        .clock(clock)
+        .removal_listener(move |removed| seen.lock().unwrap().push(removed.cause()))
+        .build();
+    cache.insert(1, 1);
+    cache.insert(1, 2);
+    cache.insert(2, 2);
+    cache.remove(&2);
+    hand.advance(MINUTE);
+    cache.run_pending_tasks();
+    let expected = [RemovalCause::Replaced, RemovalCause::Explicit, RemovalCause::Expired];
+    assert_eq!(*causes.lock().unwrap(), expected);
+}
+
+/// A reload runs in the call that finds the stale value.
+#[wasm_bindgen_test]
+fn stale_values_are_reloaded_at_once() {
+    let (clock, hand) = Clock::manual();
+    let versions = Mutex::new(0);
+    let cache = Cache::builder()
+        .refresh_after_write(MINUTE)
+        .clock(clock)
+        .build_with_loader(move |_: &&str| {
+            let mut version = versions.lock().unwrap();
+            *version += 1;
+            Loaded::new(*version)
+        });
+    assert_eq!(cache.get("k"), 1);
+    hand.advance(MINUTE);
+    cache.get("k");
+    assert_eq!(cache.get("k"), 2);
+}
+
+#[wasm_bindgen_test]
+async fn a_cache_for_tasks() {
+    let cache: cortado::future::Cache<&str, u32> = cortado::future::Cache::new(10);
+    let value = cache.get_with("k", async { 7 }).await;
+    assert_eq!((value, cache.get("k").await), (7, Some(7)));
+}
+
+#[wasm_bindgen_test]
+fn a_scheduler_is_refused() {
+    let refused = Cache::<u32, u32>::builder().scheduler(true).try_build();
+    assert_eq!(refused.unwrap_err().setting(), "scheduler");
+}
+
+/// The keys of hashers come from the host, so each cache has its entries in an order of its own.
+#[wasm_bindgen_test]
+fn hashers_have_random_keys() {
+    let orders: HashSet<Vec<u32>> = (0..8)
+        .map(|_| {
+            let cache: Cache<u32, u32> = Cache::new(100);
+            (0..64).for_each(|key| cache.insert(key, key));
+            cache.iter().map(|(key, _)| *key).collect()
+        })
+        .collect();
+    assert_eq!(orders.len(), 8);
+}
