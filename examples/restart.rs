@@ -94,5 +94,9 @@ fn main() -> Result<(), SnapshotError> {
     fs::write(&path, "not a snapshot")?;
     Command::new(env::current_exe()?).arg(&path).status()?;
     fs::remove_file(&path)?;
-    if status.success() { Ok(()) } else { Err(io::Error::other("the second process failed").into()) }
+    if status.success() {
+        Ok(())
+    } else {
+        Err(io::Error::other("the second process failed").into())
+    }
 }

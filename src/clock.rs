@@ -36,9 +36,9 @@ pub use tokio::RuntimeTime;
 
 use crate::primitives::Arc;
 use crate::primitives::atomic::{AtomicU64, Ordering};
+use crate::primitives::time::{Duration, Instant};
 use std::fmt;
 use std::sync::Arc as Shared;
-use crate::primitives::time::{Duration, Instant};
 
 /// This instant never comes.
 pub const NEVER: Timestamp = Timestamp::from_raw(u64::MAX);

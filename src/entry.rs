@@ -5,13 +5,13 @@ use crate::clock::Timestamp;
 use crate::macros::debug_fields;
 use crate::node;
 use crate::pool::{Handle, OwnedDraft};
+use crate::primitives::time::{Duration, Instant};
 use crate::removal::RemovalCause;
 use std::borrow::Borrow;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use crate::primitives::time::{Duration, Instant};
 
 /// A handle on an entry. It dereferences to the value.
 ///

@@ -1,7 +1,7 @@
 //! How long an entry lives: the [`Expiry`] trait and ready-made policies ([`expire`]).
 
-use std::sync::Arc;
 use crate::primitives::time::{Duration, Instant};
+use std::sync::Arc;
 
 use default_hook::{Hook, Identity, Sealed, SetsOn};
 

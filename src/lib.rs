@@ -159,8 +159,13 @@
 //!
 //! No feature is on by default.
 //!
-//! * `serde` gives [`Stats`] and [`Lateness`] serde's `Serialize`, and adds `Snapshot`,
+//! * `serde` gives [`Stats`] and [`Durations`] serde's `Serialize`, and adds `Snapshot`,
 //!   `Cache::save` and `Cache::restore`.
+//! * `metrics` adds `metrics::Exporter`, which publishes [`Stats`] through the crate metrics.
+//! * `tracing` gives each load and reload that runs a span of the crate tracing: `cache.load`,
+//!   `cache.load_many` or `cache.reload`, with the field `cache.name`, and `outcome` when it has
+//!   ended. It is a child of the span in which the value was asked for. Hits and calls that wait
+//!   for another one's load have none.
 //! * `stream` makes [`Removals`] a `futures_core::Stream`.
 //! * `timer` adds the module `timer`: delayed items, jobs and operations, on the wheel that the
 //!   cache has.
@@ -203,6 +208,7 @@ mod key_source;
 mod macros;
 mod prefetch;
 mod primitives;
+mod span;
 mod system;
 mod to_key;
 
@@ -245,6 +251,8 @@ mod iter;
 mod pinned;
 
 pub mod future;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 #[cfg(feature = "serde")]
 mod snapshot;
 pub mod sync;
@@ -260,8 +268,6 @@ mod whitebox;
 mod documents;
 
 pub use builder::{BuildTarget, Builder};
-#[cfg(feature = "serde")]
-pub use snapshot::{Snapshot, SnapshotError};
 pub use cache::{Cache, KeyEntry, LoadGuard, LoadLimits, LoadingCache};
 pub use clock::{Clock, ClockTime, ManualClock, ReadTimes, TimeSource};
 pub use compute::{CompResult, Op};
@@ -280,7 +286,9 @@ pub use loader::{AsyncLoader, Loader, ReloadFailure, Reloaded};
 pub use pinned::Pinned;
 pub use removal::RemovalCause;
 pub use removals::{Removals, RemovalsIter};
-pub use stats::{Lateness, Stats};
+#[cfg(feature = "serde")]
+pub use snapshot::{Snapshot, SnapshotError};
+pub use stats::{Durations, Stats};
 pub use sync::CacheBuilder;
 pub use to_key::ToKey;
 
@@ -304,8 +312,8 @@ pub mod ops {
     }
 }
 
-/// The instants that the cache takes and gives: the standard library's; on `wasm32-unknown-unknown`,
-/// which has no clock of its own, those of the crate [web-time](https://docs.rs/web-time).
+/// The instants that the cache takes and gives: the standard library's; on
+/// `wasm32-unknown-unknown`, which has no clock of its own, those of the crate [web-time](https://docs.rs/web-time).
 pub use primitives::time::Instant;
 
 /// The default hasher of a [`Cache`]: aHash with random keys, which resists attacks by

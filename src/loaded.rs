@@ -3,10 +3,10 @@
 use crate::clock::nanos;
 use crate::expiration::{Lease, Lifetime};
 use crate::primitives::seeded;
+use crate::primitives::time::{Duration, Instant};
 use std::any::Any;
 use std::convert::Infallible;
 use std::sync::Arc;
-use crate::primitives::time::{Duration, Instant};
 
 /// A value, with how long it lives and when it is stale. Loaders return it
 /// ([`Cache::load`](crate::Cache::load)), and some writes take it

@@ -5,10 +5,10 @@
 use crate::clock::nanos;
 use crate::expiration::{Lease, Lifetime};
 use crate::loaded::{Loaded, NoValue};
+use crate::primitives::time::{Duration, Instant};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use crate::primitives::time::{Duration, Instant};
 
 /// Makes the values of a [`LoadingCache`](crate::LoadingCache).
 ///

@@ -20,7 +20,8 @@ pub mod plain {
     pub use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 }
 
-/// Times. Where the standard library has no clock, which is `wasm32-unknown-unknown`, the instants are those of web-time, by the browser's or Node's `performance.now()`.
+/// Times. Where the standard library has no clock, which is `wasm32-unknown-unknown`, the instants
+/// are those of web-time, by the browser's or Node's `performance.now()`.
 pub mod time {
     pub use std::time::Duration;
     #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]

@@ -37,15 +37,19 @@ impl RemovalCause {
     pub fn was_evicted(&self) -> bool {
         matches!(self, Self::Expired | Self::Size)
     }
-}
 
-impl fmt::Display for RemovalCause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
             Self::Expired => "expired",
             Self::Explicit => "explicit",
             Self::Replaced => "replaced",
             Self::Size => "size",
-        })
+        }
+    }
+}
+
+impl fmt::Display for RemovalCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
     }
 }

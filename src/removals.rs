@@ -6,10 +6,10 @@ use crate::error::TimedOut;
 use crate::macros::debug_fields;
 use crate::pool::Pool;
 use crate::primitives::plain::Arc;
+use crate::primitives::time::{Duration, Instant};
 use crate::waiters::{Streak, poll_until};
 use std::future::poll_fn;
 use std::task::{Context, Poll};
-use crate::primitives::time::{Duration, Instant};
 
 /// Receives every value that leaves a cache; see [`Builder::removals`](crate::Builder::removals).
 ///

@@ -74,7 +74,7 @@ const HALVES: u64 = 0x7777_7777_7777_7777;
 /// A frequency sketch that follows the number of entries and ages.
 #[derive(Debug)]
 pub struct Sketch {
-    blocks: Blocks<[u64; 8]>,
+    pub blocks: Blocks<[u64; 8]>,
     seed: u64,
     /// The counts since the last halving, plus the rest of the earlier counts that the halving
     /// left.

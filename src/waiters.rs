@@ -14,12 +14,12 @@ use crate::primitives::atomic::{
     Ordering::{Relaxed, SeqCst},
     fence,
 };
+use crate::primitives::time::{Duration, Instant};
 use crate::primitives::{Condvar, Mutex, catch_user_panic, seeded};
 use crate::wakers::{WakerSlot, Wakers};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
-use crate::primitives::time::{Duration, Instant};
 
 /// See the [module](self).
 #[derive(Debug, Default)]

@@ -82,6 +82,11 @@ impl ReadBuffer {
         NodeId::from_raw(word as u32)
     }
 
+    /// The memory of the stripes.
+    pub fn bytes(&self) -> usize {
+        self.stripes.bytes()
+    }
+
     /// How many ids all stripes can hold together.
     pub fn capacity(&self) -> usize {
         self.stripes.capacity()

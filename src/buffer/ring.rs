@@ -248,6 +248,12 @@ impl<const SEGMENTS: usize> Ring<SEGMENTS> {
         }
     }
 
+    /// The memory of the segments that are allocated.
+    fn bytes(&self) -> usize {
+        let segments = self.segments.iter().filter_map(OnceLock::get);
+        segments.map(|slots| size_of_val(&**slots)).sum()
+    }
+
     #[inline(always)]
     fn segment(&self, position: usize) -> &OnceLock<Segment> {
         // The second mask tells the compiler that there is such a segment.
@@ -351,6 +357,12 @@ impl<const SEGMENTS: usize> Stripes<SEGMENTS> {
         let first = self.first.load(Relaxed);
         self.first.store(first.wrapping_add(1), Relaxed);
         (0..self.len).filter_map(move |step| self.get(first.wrapping_add(step) & (self.len - 1)))
+    }
+
+    /// The memory of the stripes that some thread has pushed into.
+    pub(super) fn bytes(&self) -> usize {
+        let stripes = (0..self.len).filter_map(|number| self.get(number));
+        stripes.map(|ring| size_of::<CachePadded<Ring<SEGMENTS>>>() + ring.bytes()).sum()
     }
 
     /// How many events all stripes can hold together.

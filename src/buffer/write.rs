@@ -219,6 +219,11 @@ impl WriteBuffer {
         self.stripes.len
     }
 
+    /// The memory of the stripes.
+    pub fn bytes(&self) -> usize {
+        self.stripes.bytes()
+    }
+
     /// How many events all stripes can hold together.
     pub fn capacity(&self) -> usize {
         self.stripes.capacity()

@@ -4,11 +4,11 @@ use super::Cache;
 use crate::clock::{ClockTime, nanos};
 use crate::config::Policy;
 use crate::engine::Pending;
+use crate::primitives::time::{Duration, Instant};
 use crate::removals::Removals;
 use crate::stats::Stats;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
-use crate::primitives::time::{Duration, Instant};
 
 impl<K, V, S> Cache<K, V, S> {
     /// Returns the name that the builder gave the cache.

@@ -5,13 +5,13 @@ use crate::entry::Entry;
 use crate::error::LoadError;
 use crate::loaded::LoadedMany;
 use crate::loader::{Loader, ReloadFailure};
+use crate::primitives::time::{Duration, Instant};
 use crate::stats::Stats;
 use crate::to_key::ToKey;
 use equivalent::Equivalent;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
-use crate::primitives::time::{Duration, Instant};
 
 /// A [`Cache`] that makes missing values itself, by a stored [`Loader`], and reloads stale ones.
 ///

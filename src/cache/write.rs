@@ -7,9 +7,9 @@ use crate::entry::Entry;
 use crate::error::{PredicateError, PredicateId};
 use crate::expiration::{Expiration, Lifetime};
 use crate::loaded::Loaded;
+use crate::primitives::time::{Duration, Instant};
 use equivalent::Equivalent;
 use std::hash::{BuildHasher, Hash};
-use crate::primitives::time::{Duration, Instant};
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Inserts a value, in the place of the key's old value.

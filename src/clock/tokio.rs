@@ -3,8 +3,8 @@
 use super::time::{Nanos, nanos};
 use crate::macros::debug_fields;
 use crate::primitives::atomic::{AtomicU64, Ordering::Relaxed};
-use crate::primitives::{Arc, thread_local};
 use crate::primitives::time::{Duration, Instant};
+use crate::primitives::{Arc, thread_local};
 use tokio::runtime::Handle;
 use tokio::time::Instant as TokioInstant;
 

@@ -36,10 +36,10 @@ use crate::node::Generation;
 use crate::pool::RawHandle;
 use crate::primitives::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::primitives::queue::SegQueue;
+use crate::primitives::time::Instant;
 use crate::primitives::{Arc, Patience, seeded};
 use std::cell::Cell;
 use std::ops::Deref;
-use crate::primitives::time::Instant;
 
 /// One load or computation in progress.
 pub struct Flight {
@@ -201,9 +201,9 @@ impl Flights {
     /// in its flight, so that the end of the computation releases the node.
     ///
     /// # Errors
-    /// [`Blocked::ByComputation`] if `victim` was noted. [`Blocked::BesideComputation`] if a computation
-    /// is registered but `victim` was not noted. [`Blocked::ForNow`] if another thread holds the shard
-    /// and the pass does not wait.
+    /// [`Blocked::ByComputation`] if `victim` was noted. [`Blocked::BesideComputation`] if a
+    /// computation is registered but `victim` was not noted. [`Blocked::ForNow`] if another
+    /// thread holds the shard and the pass does not wait.
     pub fn permit_without_computation(
         &self,
         hash: Hash32,

@@ -18,11 +18,11 @@ use crate::primitives::atomic::{
     fence,
 };
 use crate::primitives::guarded::GuardedU32;
+use crate::primitives::time::{Duration, Instant};
 use crate::primitives::{Mutex, plain::Arc, seeded};
 use crate::waiters::Waiters;
 use std::collections::HashMap;
 use std::future::poll_fn;
-use crate::primitives::time::{Duration, Instant};
 
 /// Those who wait for keys of one hash.
 struct Gate {

@@ -77,7 +77,7 @@ mod write;
 
 #[cfg(all(test, feature = "internals", not(cortado_loom)))]
 pub use self::{
-    delivery::Notice,
+    delivery::{Notice, ToDrop},
     event::Event,
     maintenance::{Budget, Maintenance},
     reentrancy::frames,

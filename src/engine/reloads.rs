@@ -33,12 +33,13 @@ use crate::loader::Reload;
 use crate::node::{GONE, Meta};
 use crate::pool::{Local, RawHandle};
 use crate::primitives::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use crate::primitives::time::{Duration, Instant};
 use crate::primitives::{Mutex, catch_user_panic, plain, seeded};
+use crate::span::Span;
 use crate::stats::Stats;
 use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::Weak;
-use crate::primitives::time::{Duration, Instant};
 
 /// Says how long after a write an entry is stale.
 pub type RefreshPolicy<K, V> = Box<dyn Fn(&K, &V, Instant) -> Option<Duration> + Send + Sync>;
@@ -249,6 +250,8 @@ pub struct Reloading {
     next: Next,
     /// When a read found the entry stale. `None` if a call asked for the reload.
     pub read_at: Option<Timestamp>,
+    /// The span of the call that has triggered the reload.
+    pub caller: Span,
 }
 
 /// How a reload has ended.
@@ -319,6 +322,7 @@ impl Reloads {
             return false;
         }
         let Some(place) = self.place() else { return false };
+        let caller = Span::current();
         // Under the lock: who finds the trigger taken, and is about to wait, finds the reload in
         // the list, unless another thread is handing it on.
         let mut noted = self.noted.lock();
@@ -335,6 +339,7 @@ impl Reloads {
             retry: nanos(self.settings.retry),
             next: Next::AsBefore,
             read_at,
+            caller,
         }));
         core.notices.note_reloads(!noted.is_empty());
         is_taken

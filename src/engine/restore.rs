@@ -4,9 +4,9 @@ use super::Engine;
 use super::flights::FlightKind;
 use crate::clock::{NEVER, Nanos, Timestamp};
 use crate::compute::Op;
-use crate::list::End;
 use crate::expiration::Lease;
 use crate::hash::Hashed;
+use crate::list::End;
 use crate::loaded::Loaded;
 use crate::pool::Handle;
 

@@ -69,6 +69,11 @@ impl Policy {
         self.kind != Kind::TinyLfu
     }
 
+    /// The memory of its tables.
+    pub fn bytes(&self) -> usize {
+        self.admission.sketch.blocks.bytes() + self.memory.lines.bytes()
+    }
+
     /// The weight of all nodes in the policy.
     pub fn weight(&self) -> u64 {
         self.regions.weight()

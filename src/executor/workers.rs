@@ -1,8 +1,8 @@
 //! Workers: those of the process, and those of one client. Their job queue, and their threads.
 
+use crate::primitives::time::{Duration, Instant};
 use std::collections::VecDeque;
 use std::num::NonZero;
-use crate::primitives::time::{Duration, Instant};
 
 use super::{Execute, Job};
 use crate::primitives::plain::OnceLock;

@@ -28,9 +28,9 @@
 //! The mutex is the only synchronisation: a waiter that sees the landing sees all that the leader
 //! did before it. A thread that waits for a flight that it leads itself waits forever.
 
+use crate::primitives::time::Instant;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use crate::primitives::time::Instant;
 
 use crate::primitives::{Arc, Condvar, Mutex, catch_user_panic, seeded};
 use crate::wakers::{WakerSlot, Wakers};

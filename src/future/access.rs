@@ -12,13 +12,13 @@ use crate::error::{PredicateError, PredicateId};
 use crate::expiration::Lifetime;
 use crate::iter::Iter;
 use crate::loaded::Loaded;
+use crate::primitives::time::{Duration, Instant};
 use crate::stats::Stats;
 use equivalent::Equivalent;
 use std::future::{Future, poll_fn, ready};
 use std::hash::{BuildHasher, Hash};
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use crate::primitives::time::{Duration, Instant};
 
 /// A read that awaits the asynchronous listeners: its result, and the wait.
 ///

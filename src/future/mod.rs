@@ -85,13 +85,13 @@ use crate::async_listener::Share;
 use crate::builder::{Async, BuildTarget, Builder, sealed};
 use crate::engine::WithHasher;
 use crate::error::TimedOut;
+use crate::primitives::time::{Duration, Instant};
 use crate::waiters::poll_until;
 use std::fmt;
 use std::future::Future;
 use std::hash::Hash;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use crate::primitives::time::{Duration, Instant};
 
 /// The builder of a [`Cache`]; `C` is the type of cache that it builds.
 pub type CacheBuilder<K, V, C = Cache<K, V>> = Builder<K, V, C, Async>;

@@ -150,6 +150,13 @@ impl Index {
         self.current(guard).buckets.len()
     }
 
+    /// The memory of the home buckets of all tables that are in use.
+    pub fn bytes(&self, guard: &Guard) -> usize {
+        let current = self.current(guard);
+        let next = current.next.get(guard).map_or(0, |next| next.buckets.len());
+        (current.buckets.len() + next) * size_of::<Bucket>()
+    }
+
     /// Whether there is work for [`Index::help`].
     pub fn is_moving(&self, guard: &Guard) -> bool {
         self.current(guard).next.get(guard).is_some()

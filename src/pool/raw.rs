@@ -183,6 +183,13 @@ impl RawPool {
         Some(unsafe { &*base.as_ptr().add(len * self.stride).cast::<AtomicU64>().add(word) })
     }
 
+    /// The memory of all nodes that were ever handed out, but for what was given back.
+    pub fn bytes(&self) -> usize {
+        let columns = self.shape.columns.len() * size_of::<AtomicU64>();
+        let nodes = self.handed_out().saturating_sub(self.reserve.parked());
+        size_of::<Self>() + nodes * (self.stride + columns)
+    }
+
     /// Takes a free node and starts its life with one count, which the caller owns.
     ///
     /// # Panics

@@ -125,6 +125,11 @@ impl Reserve {
         count
     }
 
+    /// How many nodes are in blocks whose memory was given back.
+    pub fn parked(&self) -> usize {
+        self.state.lock().parked.len() << self.bits
+    }
+
     /// Whether more ids are free outside the reserve, or are here in incomplete blocks, than
     /// [`IDLE_SHARE`], [`IDLE_BLOCKS`] and [`IDLE_BYTES`] allow.
     fn is_surplus(&self, state: &State, pool: &impl NodeMemory) -> bool {

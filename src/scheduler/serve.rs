@@ -1,8 +1,8 @@
 //! The handle of the scheduler and that of a client, the agenda, and the thread.
 
+use crate::primitives::time::{Duration, Instant};
 use std::collections::BTreeMap;
 use std::io;
-use crate::primitives::time::{Duration, Instant};
 
 use super::graces::Graces;
 use super::{Alarm, Armed, ClientId, Scheduled};

@@ -67,6 +67,11 @@ impl<T: Copy> Blocks<T> {
         self.count as usize
     }
 
+    /// The memory of all blocks.
+    pub fn bytes(&self) -> usize {
+        self.count() * size_of::<Block<T>>()
+    }
+
     /// The block of `x`. Only the low bits of `x` matter.
     #[inline]
     pub fn of(&self, x: Spread) -> &T {

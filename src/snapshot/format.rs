@@ -132,7 +132,8 @@ impl<R: Read> Frames<R> {
             return Err(SnapshotError::Corrupt);
         }
         let (seconds, nanos): (u64, u32) = frames.decode_all()?;
-        let since_1970 = Duration::from_secs(seconds).checked_add(Duration::from_nanos(nanos.into()));
+        let since_1970 =
+            Duration::from_secs(seconds).checked_add(Duration::from_nanos(nanos.into()));
         let saved_at = since_1970.and_then(|it| SystemTime::UNIX_EPOCH.checked_add(it));
         Ok((Head { saved_at: saved_at.ok_or(SnapshotError::Corrupt)? }, frames))
     }

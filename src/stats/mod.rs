@@ -1,11 +1,11 @@
 //! Statistics: counts what a cache does, if the builder asks for it.
 
-mod lateness;
+mod durations;
 #[cfg(feature = "serde")]
 mod serial;
 
-pub(crate) use lateness::Histogram;
-pub use lateness::Lateness;
+pub use durations::Durations;
+pub(crate) use durations::Histogram;
 
 use crate::clock::{Nanos, nanos};
 use crate::primitives::atomic::{AtomicU64, Ordering::Relaxed};
@@ -46,8 +46,8 @@ const STRIPES: usize = 8;
 /// assert_eq!((stats.listener_panics, stats.drop_panics), (0, 0));
 /// assert_eq!((stats.pending_notifications, stats.discarded_notifications), (0, 0));
 /// assert_eq!(stats.refused_after_close, 0);
-/// assert_eq!(stats.expiry_lateness().max, Duration::from_secs(2));
-/// println!("{:?} in loaders", stats.load_time);
+/// assert_eq!(stats.expiry_lateness().max(), Duration::from_secs(2));
+/// assert_eq!(stats.load_times().count(), 2);
 /// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
@@ -70,8 +70,6 @@ pub struct Stats {
     /// or was cancelled. A bulk load has failed if its loader returned an error, of one key or of
     /// all.
     pub load_failures: u64,
-    /// Time spent in loads and reloads, summed over all threads.
-    pub load_time: Duration,
     /// Panics of the removal listener, or of the destructors of what it was given. Each was
     /// caught, and the next removal was delivered.
     pub listener_panics: u64,
@@ -111,8 +109,20 @@ pub struct Stats {
     pub reloads_skipped: u64,
     /// Reloads that are under way, those that wait for the executor included.
     pub reloads_under_way: u64,
+    /// Weight of the entries that were evicted for want of room, those that were refused on
+    /// arrival among them.
+    pub evicted_weight: u64,
+    /// Weight of the entries that [`pending_drops`](Self::pending_drops) counts.
+    pub pending_drop_weight: u64,
+    /// Bytes that the cache has in use for itself: nodes, which have keys and values as far as
+    /// these are not behind a pointer; the index; the policy; the buffers. What keys and
+    /// values point to is not counted, nor is the allocator's own share. Free nodes whose
+    /// pages were given back to the system are not counted; others are, until they are.
+    /// Counted also without [`record_stats`](crate::Builder::record_stats).
+    pub own_bytes: u64,
     removals: [u64; RemovalCause::ALL.len()],
-    lateness: Lateness,
+    load_times: Durations,
+    lateness: Durations,
 }
 
 impl Stats {
@@ -140,8 +150,15 @@ impl Stats {
     /// was held and the listener waited. Lookups never see an expired entry, however late it is
     /// removed.
     #[must_use]
-    pub fn expiry_lateness(&self) -> Lateness {
-        self.lateness
+    pub fn expiry_lateness(&self) -> &Durations {
+        &self.lateness
+    }
+
+    /// How long loads and reloads took, those that failed among them. Their sum is the time that
+    /// was spent in loaders, over all threads.
+    #[must_use]
+    pub fn load_times(&self) -> &Durations {
+        &self.load_times
     }
 }
 
@@ -159,7 +176,8 @@ pub struct Recorder {
     stripes: [CachePadded<Stripe>; STRIPES],
     loads: AtomicU64,
     load_failures: AtomicU64,
-    load_nanos: AtomicU64,
+    load_times: Histogram,
+    evicted_weight: AtomicU64,
     listener_panics: AtomicU64,
     drop_panics: AtomicU64,
     lateness: Histogram,
@@ -185,23 +203,27 @@ impl Recorder {
         self.stripe().insertions.fetch_add(1, Relaxed);
     }
 
-    /// Counts a removal. For an expired value, `late` is the time from its deadline
-    /// to its removal.
-    pub fn removed(&self, cause: RemovalCause, late: Nanos) {
+    /// Counts a removal of a value of this weight. For an expired value, `late` is the time from
+    /// its deadline to its removal.
+    pub fn removed(&self, cause: RemovalCause, weight: u32, late: Nanos) {
         self.stripe().removals[cause as usize].fetch_add(1, Relaxed);
-        if cause == RemovalCause::Expired {
-            self.lateness.record(late);
+        match cause {
+            RemovalCause::Expired => self.lateness.record(late),
+            RemovalCause::Size => {
+                self.evicted_weight.fetch_add(weight.into(), Relaxed);
+            }
+            RemovalCause::Explicit | RemovalCause::Replaced => {}
         }
     }
 
     pub fn loaded(&self, time: Duration) {
         self.loads.fetch_add(1, Relaxed);
-        self.load_nanos.fetch_add(nanos(time).raw(), Relaxed);
+        self.load_times.record(nanos(time));
     }
 
     pub fn load_failed(&self, time: Duration) {
         self.load_failures.fetch_add(1, Relaxed);
-        self.load_nanos.fetch_add(nanos(time).raw(), Relaxed);
+        self.load_times.record(nanos(time));
     }
 
     pub fn listener_panicked(&self) {
@@ -222,7 +244,8 @@ impl Recorder {
             insertions: sum(|s| &s.insertions),
             loads: self.loads.load(Relaxed),
             load_failures: self.load_failures.load(Relaxed),
-            load_time: Duration::from_nanos(self.load_nanos.load(Relaxed)),
+            load_times: self.load_times.snapshot(),
+            evicted_weight: self.evicted_weight.load(Relaxed),
             listener_panics: self.listener_panics.load(Relaxed),
             drop_panics: self.drop_panics.load(Relaxed),
             removals: std::array::from_fn(|cause| {

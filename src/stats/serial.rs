@@ -1,13 +1,13 @@
 //! Statistics for monitoring: serde's `Serialize`, by the feature `serde`. Durations are in
 //! seconds.
 
-use super::{Lateness, Stats};
+use super::{Durations, Stats};
 use crate::removal::RemovalCause;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 impl Serialize for Stats {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut stats = serializer.serialize_struct("Stats", 25)?;
+        let mut stats = serializer.serialize_struct("Stats", 28)?;
         stats.serialize_field("hits", &self.hits)?;
         stats.serialize_field("misses", &self.misses)?;
         stats.serialize_field("insertions", &self.insertions)?;
@@ -18,7 +18,7 @@ impl Serialize for Stats {
         stats.serialize_field("loads", &self.loads)?;
         stats.serialize_field("loads_under_way", &self.loads_under_way)?;
         stats.serialize_field("load_failures", &self.load_failures)?;
-        stats.serialize_field("load_time", &self.load_time.as_secs_f64())?;
+        stats.serialize_field("load_times", self.load_times())?;
         stats.serialize_field("listener_panics", &self.listener_panics)?;
         stats.serialize_field("drop_panics", &self.drop_panics)?;
         stats.serialize_field("entries", &self.entries)?;
@@ -31,20 +31,24 @@ impl Serialize for Stats {
         stats.serialize_field("reload_failures", &self.reload_failures)?;
         stats.serialize_field("reloads_skipped", &self.reloads_skipped)?;
         stats.serialize_field("reloads_under_way", &self.reloads_under_way)?;
+        stats.serialize_field("evicted_weight", &self.evicted_weight)?;
+        stats.serialize_field("pending_drop_weight", &self.pending_drop_weight)?;
+        stats.serialize_field("own_bytes", &self.own_bytes)?;
         stats.serialize_field("hit_ratio", &self.hit_ratio())?;
-        stats.serialize_field("expiry_lateness", &self.expiry_lateness())?;
+        stats.serialize_field("expiry_lateness", self.expiry_lateness())?;
         stats.end()
     }
 }
 
-impl Serialize for Lateness {
+impl Serialize for Durations {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut lateness = serializer.serialize_struct("Lateness", 4)?;
-        lateness.serialize_field("count", &self.count)?;
-        lateness.serialize_field("p50", &self.p50.as_secs_f64())?;
-        lateness.serialize_field("p99", &self.p99.as_secs_f64())?;
-        lateness.serialize_field("max", &self.max.as_secs_f64())?;
-        lateness.end()
+        let mut durations = serializer.serialize_struct("Durations", 5)?;
+        durations.serialize_field("count", &self.count())?;
+        durations.serialize_field("sum", &self.sum().as_secs_f64())?;
+        durations.serialize_field("p50", &self.quantile(0.5).as_secs_f64())?;
+        durations.serialize_field("p99", &self.quantile(0.99).as_secs_f64())?;
+        durations.serialize_field("max", &self.max().as_secs_f64())?;
+        durations.end()
     }
 }
 
@@ -62,6 +66,6 @@ mod tests {
         );
         assert_eq!(json["hit_ratio"], 0.75);
         assert_eq!(json["expiry_lateness"]["count"], 0);
-        assert_eq!(json.as_object().unwrap().len(), 25);
+        assert_eq!(json.as_object().unwrap().len(), 28);
     }
 }

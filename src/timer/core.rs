@@ -8,9 +8,9 @@
 //! # Order
 //!
 //! One step of the wheel over many ticks would hand out a fine bucket before a coarse one that
-//! cascades, although the coarse one may hold earlier deadlines. So [`TimerCore::poll`] goes from one
-//! cascade to the next, and works off the backlog in between. Up to a cascade only finest buckets
-//! are due, each of which holds the items of one tick.
+//! cascades, although the coarse one may hold earlier deadlines. So [`TimerCore::poll`] goes from
+//! one cascade to the next, and works off the backlog in between. Up to a cascade only finest
+//! buckets are due, each of which holds the items of one tick.
 //!
 //! That would look at each item once in each level. So where a step of the clock has few items to
 //! pass, the wheel gathers them from all levels and sorts them. Such a step is a *window*. It ends

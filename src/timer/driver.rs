@@ -7,9 +7,9 @@ use super::shared::{AWAKE, Shared};
 use super::stats::Counters;
 use super::stopping::Stopping;
 use crate::primitives::plain::Arc;
+use crate::primitives::time::{Duration, Instant};
 use crate::primitives::{catch_user_panic, seeded};
 use crate::wheel::Poll;
-use crate::primitives::time::{Duration, Instant};
 
 /// A driver whose clock is the user's looks at it at least this often while jobs wait: it cannot
 /// know how fast that clock goes. A thread that waits for the end of a timer looks so often, too.

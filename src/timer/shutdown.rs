@@ -12,11 +12,11 @@ use super::shared::{Jobs, Shared, UnfiredJobs};
 use super::stopping::Stopping;
 use crate::macros::debug_fields;
 use crate::primitives::plain::Arc;
+use crate::primitives::time::{Duration, Instant};
 use crate::primitives::{MutexGuard, catch_user_panic, seeded};
 use crate::wakers::WakerSlot;
 use std::future::poll_fn;
 use std::task::{Context, Poll, Waker};
-use crate::primitives::time::{Duration, Instant};
 
 /// A caller that is its timer's driver looks at its limit and, if it is a task, leaves other tasks
 /// their turn after so many jobs.

@@ -8,8 +8,8 @@ use super::run::Run;
 use super::schedule::{Missed, Plan, Ran, Repeat, Schedule, after};
 use super::service::Timer;
 use crate::primitives::plain::Arc;
-use std::panic::resume_unwind;
 use crate::primitives::time::{Duration, Instant};
+use std::panic::resume_unwind;
 
 impl Timer {
     /// Runs a job once, `delay` from now.

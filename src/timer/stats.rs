@@ -2,11 +2,11 @@
 
 use crate::clock::nanos;
 use crate::primitives::atomic::{AtomicU64, Ordering::Relaxed};
-use crate::stats::{Histogram, Lateness};
+use crate::stats::{Durations, Histogram};
 use std::time::Duration;
 
 /// What a timer has done so far. If jobs run meanwhile, the counts may be a few jobs apart.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TimerStats {
     /// Jobs that were accepted. A series counts once.
@@ -22,7 +22,7 @@ pub struct TimerStats {
     /// How often the timer's thread woke up.
     pub wake_ups: u64,
     /// How long after their planned time runs began.
-    pub lateness: Lateness,
+    pub lateness: Durations,
 }
 
 #[derive(Debug, Default)]

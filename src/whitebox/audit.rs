@@ -7,6 +7,7 @@ use crate::links::NodeId;
 use crate::macros::ensure;
 use crate::node::{GONE, state};
 use crate::pool::Timers;
+use crate::primitives::atomic::Ordering;
 use crate::removal::RemovalCause;
 use std::collections::HashSet;
 
@@ -58,7 +59,7 @@ impl<K, V> Engine<K, V> {
         }
         let dead = state.dead.iter().flat_map(|batch| &batch.ids);
         let dead: u64 = dead.map(|&id| u64::from(core.pool.meta(id).weight())).sum();
-        let counted = state.unreclaimed_weight;
+        let counted = core.upkeep().unreclaimed_weight.load(Ordering::Relaxed);
         ensure!(dead == counted, "dead nodes weigh {dead}, counted {counted}");
         ensure!(weight == state.weight(), "weight {weight}, counted {}", state.weight());
         ensure!(core.weight() == weight, "published weight {}, is {weight}", core.weight());

@@ -5,7 +5,7 @@
 use crate::buffer::write::DrainLimits;
 use crate::cache::Cache;
 use crate::clock::{Clock, ManualClock, Nanos, Timestamp};
-use crate::engine::{Core, Maintenance, Notice};
+use crate::engine::{Core, Maintenance, Notice, ToDrop};
 use crate::entry::Entry;
 use crate::eviction::Policy;
 use crate::hash::Hash32;
@@ -159,7 +159,7 @@ const DAMAGES: &[Damage] = &[
         s.recorder().inserted();
     }),
     ("a batch of nodes that is not dropped", "wait to be dropped", |s, look| {
-        s.core().notices.drop_later(Vec::new());
+        s.core().notices.drop_later(ToDrop { ids: Vec::new(), weight: 0 });
         look();
         s.core().notices.drop_reclaimed(s.core(), 1);
     }),
@@ -287,7 +287,7 @@ const DAMAGES: &[Damage] = &[
     ("statistics: an insert too many", "42 values given, 41 inside or removed", |s, look| {
         s.recorder().inserted();
         look();
-        s.recorder().removed(RemovalCause::Explicit, Nanos::ZERO);
+        s.recorder().removed(RemovalCause::Explicit, 0, Nanos::ZERO);
     }),
 ];
 

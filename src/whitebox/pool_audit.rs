@@ -35,11 +35,6 @@ impl FreeList {
 }
 
 impl Reserve {
-    /// Number of nodes whose memory was given back to the system.
-    pub fn parked(&self) -> usize {
-        self.state.lock().parked.len() << self.bits
-    }
-
     /// Visits all ids that are here. No other thread may use the pool meanwhile.
     pub fn for_each(&self, pool: &impl NodeMemory, mut visit: impl FnMut(NodeId)) {
         let state = self.state.lock();

@@ -17,6 +17,7 @@
 //! * [`several_listeners`]: listeners of both kinds, and causes.
 //! * [`iteration`], [`views`], [`collisions`]: iteration and `retain`; views; keys of one hash.
 //! * [`clearing`]: `invalidate_all`, and maintenance in slices.
+//! * [`metrics`]: what the exporter publishes.
 //! * [`snapshots`]: saving and restoring.
 //! * [`formats`]: what is printed of the cache's types.
 //! * [`regressions`], [`found_by_model`]: defects, each with the program that shows it.
@@ -50,6 +51,7 @@ mod load_joiners;
 mod loaded_values;
 mod loads;
 mod loads_in_time;
+mod metrics;
 mod ready_made_policies;
 mod refresh;
 mod regressions;

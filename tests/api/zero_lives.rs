@@ -72,5 +72,5 @@ fn a_value_whose_end_is_past_is_not_late() {
     let now = tested.expires_at(&1).due().unwrap() - MINUTE;
     tested.insert_until(2, 2, now - 50 * MINUTE);
     assert_eq!(tested.causes(), [(2, Expired)]);
-    assert_eq!(tested.stats().expiry_lateness().max, Duration::ZERO);
+    assert_eq!(tested.stats().expiry_lateness().max(), Duration::ZERO);
 }

@@ -211,7 +211,7 @@ fn the_number_of_jobs_is_bounded_and_exact() {
     assert_eq!(bench.timer.pending(), 1);
     let stats = bench.timer.stats();
     assert_eq!((stats.added, stats.fired, stats.cancelled), (4, 2, 1));
-    assert_eq!(stats.lateness.max, MS, "the first was polled a millisecond late");
+    assert_eq!(stats.lateness.max(), MS, "the first was polled a millisecond late");
 }
 
 #[test]

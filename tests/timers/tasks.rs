@@ -67,7 +67,7 @@ fn a_run_lasts_until_its_future_ends() {
     inner.open();
     bench.step(0);
     assert_eq!((ended.load(SeqCst), bench.timer.running()), (1, 0));
-    assert_eq!((bench.timer.stats().fired, bench.timer.stats().lateness.count), (1, 1));
+    assert_eq!((bench.timer.stats().fired, bench.timer.stats().lateness.count()), (1, 1));
     gate.open();
 }
 

@@ -79,14 +79,14 @@ fn table(options: &Options, summary: &Summary) -> Table {
         let note = if removed == 0 { String::new() } else { why.to_owned() };
         row(name, thousands(removed), note);
     }
-    if removals.lateness.count > 0 {
+    if removals.lateness.count() > 0 {
         let late = &removals.lateness;
         let note = format!(
             "p99 {}, max {}, until removal; never served late",
-            duration(late.p99),
-            duration(late.max)
+            duration(late.quantile(0.99)),
+            duration(late.max())
         );
-        row("expiry lateness, p50", duration(late.p50), note);
+        row("expiry lateness, p50", duration(late.quantile(0.5)), note);
     }
     let mut note = format!("at the peak; {} at the end", thousands(summary.resident));
     if options.max_weight.is_some() {

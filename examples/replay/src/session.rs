@@ -10,7 +10,7 @@ use crate::source::Source;
 use crate::trace::Request;
 use crate::units::percent;
 use anyhow::Result;
-use cortado::{Lateness, RemovalCause};
+use cortado::{Durations, RemovalCause};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -46,7 +46,7 @@ pub struct Removals {
     pub expired: u64,
     pub size: u64,
     pub replaced: u64,
-    pub lateness: Lateness,
+    pub lateness: Durations,
 }
 
 /// All that a report tells.
@@ -159,7 +159,7 @@ impl Session {
             expired: stats.removed(RemovalCause::Expired),
             size: stats.removed(RemovalCause::Size),
             replaced: stats.removed(RemovalCause::Replaced),
-            lateness: stats.expiry_lateness(),
+            lateness: stats.expiry_lateness().clone(),
         };
         Summary {
             resident: cache.entry_count(),

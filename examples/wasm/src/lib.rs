@@ -1,8 +1,8 @@
 //! A cache of tokens for a page or a Node program: `.ci/wasm` builds it and runs `index.mjs`.
 
 use cortado::{Cache, Loaded, RemovalCause};
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 use wasm_bindgen::prelude::wasm_bindgen;
 
@@ -16,6 +16,7 @@ pub struct Tokens {
 
 #[wasm_bindgen]
 impl Tokens {
+    /// Makes a cache of so many tokens.
     #[wasm_bindgen(constructor)]
     pub fn new(capacity: u32) -> Self {
         let timed_out = Arc::new(AtomicU32::new(0));

@@ -12,6 +12,7 @@ use crate::key_source::KeySource;
 use crate::loaded::{Absent, Loaded, LoadedMany, NoValue, Reason};
 use crate::pool::OwnedDraft;
 use crate::primitives::{Arc, plain};
+use crate::span::{Span, Work};
 use hashbrown::HashTable;
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hash};
@@ -125,9 +126,10 @@ fn position_of(
     Some(own.0[*index].position)
 }
 
-/// Runs code on behalf of the owner of these loads, as one poll of it.
-pub fn polled<T>(own: &OwnLoads, run: impl FnOnce() -> T) -> T {
+/// Runs code on behalf of the owner of these loads, as one poll of it, in a span.
+pub fn polled<T>(own: &OwnLoads, span: &Span, run: impl FnOnce() -> T) -> T {
     let _mark = own.token().map(Frame::Flight).and_then(ReentrancyMark::push);
+    let _entered = span.enter();
     run()
 }
 
@@ -156,8 +158,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> WithHasher<K, V, S> {
         loop {
             let (own, other) = self.begin_round(&mut wanted, &mut missing);
             if !own.is_empty() {
-                let timer = LoadTimer::start(&self.core);
-                let made = polled(&own, || loader(&keys_of(&wanted, &own)));
+                let timer = self.time_load(Work::BulkLoad);
+                let made = polled(&own, timer.span(), || loader(&keys_of(&wanted, &own)));
                 let landed = self.land_round(&mut wanted, own, timer, made, &mut failed);
                 // None was delivered as long as loads of this call were under way.
                 self.after_write();

@@ -1,7 +1,7 @@
 //! Announcing removals, and what one call delivers: the removals that it announces, the contents
 //! that it drops. Nothing here knows keys or values.
 
-use super::notices::{Notice, Notices};
+use super::notices::{Notice, Notices, ToDrop};
 use super::receiving::Receiving;
 use crate::clock::Nanos;
 use crate::engine::base::Base;
@@ -92,7 +92,7 @@ impl Notices {
 
     fn queue(&self, base: &Base, notice: Notice, late: Nanos) {
         if let Some(recorder) = &base.recorder {
-            recorder.removed(notice.cause, late);
+            recorder.removed(notice.cause, base.pool.meta(notice.id).weight(), late);
         }
         if self.announces() && !self.discards() {
             base.pool.meta(notice.id).retain();
@@ -112,7 +112,7 @@ impl Notices {
         }
         self.refused_after_close.fetch_add(1, Ordering::Relaxed);
         if let Some(recorder) = &base.recorder {
-            recorder.removed(RemovalCause::Explicit, Nanos::ZERO);
+            recorder.removed(RemovalCause::Explicit, 0, Nanos::ZERO);
         }
     }
 
@@ -184,9 +184,10 @@ impl Notices {
     pub fn drop_reclaimed(&self, base: &Base, most: usize) -> usize {
         let mut batches = 0;
         while batches < most
-            && let Some(ids) = self.to_drop.pop()
+            && let Some(ToDrop { ids, weight }) = self.to_drop.pop()
         {
             self.nodes_to_drop.fetch_sub(ids.len() as u32, Ordering::Relaxed);
+            self.weight_to_drop.fetch_sub(weight, Ordering::Relaxed);
             base.destroy(&ids);
             batches += 1;
         }

@@ -10,4 +10,4 @@ mod receiving;
 
 pub use deliver::{Delivered, DeliveryBudget};
 pub use listeners::{Listener, Listeners, removed};
-pub use notices::{Client, Deliver, Notice, Notices};
+pub use notices::{Client, Deliver, Notice, Notices, ToDrop};

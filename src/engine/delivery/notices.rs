@@ -25,6 +25,13 @@ pub struct Notice {
     pub at: Timestamp,
 }
 
+/// Nodes without a count, whose keys and values are to be dropped.
+pub struct ToDrop {
+    pub ids: Vec<NodeId>,
+    /// Of all of them.
+    pub weight: u64,
+}
+
 /// The listeners of a cache, which know its types.
 pub trait Deliver: Send + Sync {
     /// Tells them of one removal. They run user code, whose panics it catches.
@@ -46,12 +53,14 @@ pub struct Notices {
     /// The receiver of the notices, in place of listeners.
     pub(super) receiving: Option<Box<Receiving>>,
     /// Nodes without a count. The thread that delivers next drops their keys and values.
-    pub to_drop: SegQueue<Vec<NodeId>>,
+    pub to_drop: SegQueue<ToDrop>,
     /// Whether reloads wait to be handed to the executor. Relaxed: whoever stores it holds the
     /// lock of their list, and whoever reads it looks there.
     notes_reloads: AtomicBool,
     /// How many nodes wait to be dropped. (In 32 bits, which have room beside the flags.)
     pub(super) nodes_to_drop: AtomicU32,
+    /// The weight of these nodes.
+    pub(super) weight_to_drop: AtomicU64,
     /// The cache itself, for deliveries on its behalf.
     pub client: OnceLock<Weak<dyn Client>>,
     /// Keeps at most one job of the cache with the executor.
@@ -80,6 +89,7 @@ impl Notices {
             to_drop: SegQueue::new(),
             notes_reloads: AtomicBool::new(false),
             nodes_to_drop: AtomicU32::new(0),
+            weight_to_drop: AtomicU64::new(0),
             client: OnceLock::new(),
             handoff: Handoff::new(),
             executor: config.executor.clone().unwrap_or_else(|| config.default_executor()),
@@ -120,10 +130,16 @@ impl Notices {
     }
 
     /// Leaves nodes without a count to the thread that delivers next.
-    pub fn drop_later(&self, ids: Vec<NodeId>) {
-        // Before the push, so that the number never falls below zero.
-        self.nodes_to_drop.fetch_add(ids.len() as u32, Ordering::Relaxed);
-        self.to_drop.push(ids);
+    pub fn drop_later(&self, nodes: ToDrop) {
+        // Before the push, so that the numbers never fall below zero.
+        self.nodes_to_drop.fetch_add(nodes.ids.len() as u32, Ordering::Relaxed);
+        self.weight_to_drop.fetch_add(nodes.weight, Ordering::Relaxed);
+        self.to_drop.push(nodes);
+    }
+
+    /// The weight of the nodes that wait to be dropped.
+    pub fn weight_to_drop(&self) -> u64 {
+        self.weight_to_drop.load(Ordering::Relaxed)
     }
 
     /// How many nodes wait to be dropped, roughly.

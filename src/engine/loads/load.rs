@@ -13,24 +13,28 @@ use crate::hash::{Hashed, LookupKey};
 use crate::key_source::KeySource;
 use crate::loaded::{Loaded, LoaderResult, Reason};
 use crate::pool::OwnedDraft;
+use crate::primitives::time::Instant;
 use crate::primitives::{Arc, seeded};
+use crate::span::{Span, Work};
 use crate::to_key::ToKey;
 use std::convert::Infallible;
-use crate::primitives::time::Instant;
 
-/// Counts a load; as failed, if the loader makes no value or panics.
+/// Counts a load, and is its span; as failed, if the loader makes no value or panics.
 pub struct LoadTimer<'a> {
     core: &'a Core,
     started: Option<Instant>,
+    span: Span,
 }
 
-impl<'a> LoadTimer<'a> {
-    pub fn start(core: &'a Core) -> Self {
-        Self { core, started: core.recorder.is_some().then(Instant::now) }
+impl LoadTimer<'_> {
+    /// The span, to be entered while the loader's code runs.
+    pub fn span(&self) -> &Span {
+        &self.span
     }
 
     /// The loader has ended.
     pub fn stop(mut self, has_value: bool) {
+        self.span.note_outcome(has_value);
         if has_value
             && let (Some(started), Some(recorder)) = (self.started.take(), &self.core.recorder)
         {
@@ -76,6 +80,7 @@ pub struct PendingLoad<K, V> {
     flight: FlightGuard,
     draft: OwnedDraft<K, V>,
     started: Instant,
+    span: Span,
 }
 
 impl<K, V> PendingLoad<K, V> {
@@ -201,10 +206,19 @@ impl<K: Eq, V> Engine<K, V> {
             Begun::Ended(loaded) => return Some(loaded),
             Begun::Leading(flight, old) => (flight.enter(), old),
         };
-        let timer = LoadTimer::start(&self.core);
-        let made = init(old);
+        let timer = self.time_load(Work::Load);
+        let made = {
+            let _entered = timer.span().enter();
+            init(old)
+        };
         timer.stop(made.is_ok());
         Some(self.land_made(draft, made, flight, replaces))
+    }
+
+    /// A loader is about to run.
+    pub fn time_load(&self, work: Work) -> LoadTimer<'_> {
+        let started = self.core.recorder.is_some().then(Instant::now);
+        LoadTimer { core: &self.core, started, span: Span::begin(work, self.name()) }
     }
 
     /// A node with the key, for a load of it.
@@ -361,7 +375,7 @@ impl<K: Eq, V> Engine<K, V> {
         self.after_write();
         let (draft, mut joined) = (self.draft_for_load(key.to_key()), None);
         let begun = block_on(|| self.begin_load(None, &draft, &mut joined, &mut replaces));
-        Self::lead(begun, draft)
+        self.lead(begun, draft)
     }
 
     /// The load that the caller leads now, or else its outcome.
@@ -369,21 +383,23 @@ impl<K: Eq, V> Engine<K, V> {
     /// # Errors
     /// The load.
     pub fn lead(
+        &self,
         begun: Begun<K, V, Infallible>,
         draft: OwnedDraft<K, V>,
     ) -> Result<Entry<K, V>, PendingLoad<K, V>> {
         match begun {
             Begun::Ended(Ok(entry)) => Ok(entry),
             Begun::Leading(flight, _) => {
-                Err(PendingLoad { flight, draft, started: Instant::now() })
+                let span = Span::begin(Work::Load, self.name());
+                Err(PendingLoad { flight, draft, started: Instant::now(), span })
             }
         }
     }
 
     /// Ends the load with its value. It blocks no thread, since the caller may be a task.
     pub fn finish_pending(&self, load: PendingLoad<K, V>, loaded: Loaded<V>) -> Entry<K, V> {
-        let PendingLoad { flight, draft, started } = load;
-        LoadTimer { core: &self.core, started: Some(started) }.stop(true);
+        let PendingLoad { flight, draft, started, span } = load;
+        LoadTimer { core: &self.core, started: Some(started), span }.stop(true);
         let _mark = ReentrancyMark::push(Frame::Task);
         self.land_value(draft, loaded, flight.enter(), &mut Replaces::none())
     }
@@ -392,7 +408,8 @@ impl<K: Eq, V> Engine<K, V> {
 impl<K, V> Engine<K, V> {
     /// Gives the load up. One of its waiters leads next.
     pub fn give_up_pending(&self, load: PendingLoad<K, V>) {
-        drop(LoadTimer { core: &self.core, started: Some(load.started) });
+        let (started, span) = (Some(load.started), load.span.clone());
+        drop(LoadTimer { core: &self.core, started, span });
         if seeded("guards-keep-the-flight") {
             return std::mem::forget(load);
         }

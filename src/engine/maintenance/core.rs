@@ -119,6 +119,18 @@ impl Core {
         self.upkeep.get().map_or(0, |upkeep| upkeep.published.unreclaimed())
     }
 
+    /// The weight of the dead nodes.
+    fn unreclaimed_weight(&self) -> u64 {
+        self.upkeep.get().map_or(0, |upkeep| upkeep.unreclaimed_weight.load(Relaxed))
+    }
+
+    /// The memory that the cache has in use, beside what keys and values point to.
+    fn own_bytes(&self) -> usize {
+        let upkeep = self.upkeep.get().map_or(0, |upkeep| upkeep.bytes());
+        let index = self.index.bytes(&crate::epoch::pin());
+        size_of::<Self>() + self.pool.bytes() + index + upkeep
+    }
+
     /// Writes that are spilled beside the stripes of the write buffer.
     pub fn spilled_writes(&self) -> usize {
         self.upkeep.get().map_or(0, |upkeep| upkeep.writes.spill.count())
@@ -175,6 +187,8 @@ impl Core {
         stats.discarded_notifications = notices.discarded.load(Relaxed);
         stats.refused_after_close = notices.refused_after_close.load(Relaxed);
         stats.pending_drops = (notices.nodes_to_drop() + self.unreclaimed()) as u64;
+        stats.pending_drop_weight = notices.weight_to_drop() + self.unreclaimed_weight();
+        stats.own_bytes = self.own_bytes() as u64;
         stats.loads_under_way = self.flights.len() as u64;
         stats
     }

@@ -9,6 +9,7 @@ use super::core::Core;
 use super::pass::{By, Pass};
 use super::run::GRACE_CHECK_DELAY;
 use super::upkeep::Dead;
+use crate::engine::delivery::ToDrop;
 use crate::epoch::{Grace, next_grace};
 use crate::links::NodeId;
 use crate::node::{Meta, state};
@@ -83,7 +84,7 @@ impl Pass<'_> {
         let published = &self.upkeep.published;
         if died > 0 {
             published.unreclaimed.fetch_add(died, Ordering::Relaxed);
-            self.state.unreclaimed_weight += self.died_weight;
+            self.upkeep.change_unreclaimed_weight(self.died_weight, 0);
             let grace = next_grace();
             let opened = self.state.dead.iter_mut().rev();
             let opened = opened.take_while(|batch| batch.grace.is_none());
@@ -105,7 +106,8 @@ impl Pass<'_> {
     fn has_many_dead(&self) -> bool {
         self.upkeep.published.unreclaimed() >= MANY_DEAD
             || !self.core.ticker.reads_system()
-            || self.state.unreclaimed_weight > self.state.weight() / DEAD_SHARE
+            || self.upkeep.unreclaimed_weight.load(Ordering::Relaxed)
+                > self.state.weight() / DEAD_SHARE
     }
 
     /// Operations (also reads) run a pass now and then while nodes wait for their grace period. A
@@ -140,21 +142,25 @@ impl Pass<'_> {
             over -= 1;
             given_up += ids.len();
             // Those with another count stay, for whoever has that.
+            let mut to_drop = 0;
             ids.retain(|&id| {
                 let meta = core.pool.meta(id);
-                weight += u64::from(meta.weight());
+                let its_weight = u64::from(meta.weight());
+                weight += its_weight;
                 meta.clear_state(state::OWNED);
-                meta.release() || seeded("reclaim-under-handles")
+                let is_free = meta.release() || seeded("reclaim-under-handles");
+                to_drop += if is_free { its_weight } else { 0 };
+                is_free
             });
             if core.pool.needs_drop() {
-                core.notices.drop_later(ids);
+                core.notices.drop_later(ToDrop { ids, weight: to_drop });
             } else {
                 core.pool.free_plain(&ids);
             }
         }
         self.state.yields = 0;
         unreclaimed.fetch_sub(given_up, Ordering::Relaxed);
-        self.state.unreclaimed_weight -= weight;
+        self.upkeep.change_unreclaimed_weight(0, weight);
         over
     }
 

@@ -3,6 +3,7 @@
 use super::pass::{MAX_DRAINED, Pass, take_unit};
 use super::upkeep::Sweep;
 use crate::clock::NEVER;
+use crate::eviction::Policy;
 use crate::hash::Hash32;
 use crate::index::moves_for;
 use crate::node::NO_PERIOD;
@@ -116,6 +117,8 @@ impl Pass<'_> {
         let published = &self.upkeep.published;
         published.entries.store(self.state.count(), Ordering::Relaxed);
         published.weight.store(self.state.weight(), Ordering::Relaxed);
+        let policy_bytes = self.state.policy.as_ref().map_or(0, Policy::bytes);
+        self.upkeep.policy_bytes.store(policy_bytes as u64, Ordering::Relaxed);
         published.set_swept(self.state.swept);
         published.set_last_pass(self.now);
         let due = self.state.wheel.next_deadline().unwrap_or(NEVER);

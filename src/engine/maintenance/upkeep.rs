@@ -13,7 +13,7 @@ use crate::hash::Hash32;
 use crate::links::NodeId;
 use crate::node::Generation;
 use crate::primitives::atomic::{AtomicU64, AtomicUsize, Ordering};
-use crate::primitives::guarded::GuardedU32;
+use crate::primitives::guarded::{GuardedU32, GuardedU64};
 use crate::primitives::{Mutex, MutexGuard, plain};
 use crate::wheel::{Geometry, Wheel};
 use std::collections::VecDeque;
@@ -44,6 +44,10 @@ pub struct Upkeep {
     /// How many threads must have the maintenance lock. Unsynchronised hint. A stale value costs
     /// one superfluous or postponed pass.
     lock_waiters: GuardedU32,
+    /// The weight of all dead nodes. The maintenance lock orders its changes.
+    pub unreclaimed_weight: GuardedU64,
+    /// The memory of the policy's tables, as of the last pass.
+    pub policy_bytes: GuardedU64,
     pub state: Mutex<Maintenance>,
 }
 
@@ -95,6 +99,8 @@ impl Upkeep {
             weighs,
             state: Mutex::new(Maintenance::new(settings, capacity)),
             lock_waiters: GuardedU32::new(0),
+            unreclaimed_weight: GuardedU64::new(0),
+            policy_bytes: GuardedU64::new(0),
             published: Published::new(built),
         }
     }
@@ -105,6 +111,19 @@ impl Upkeep {
         if let Some(policy) = &mut state.policy {
             policy.set_max_weight(capacity);
         }
+    }
+
+    /// The weight of all dead nodes grows, and then falls, by so much. The caller has the
+    /// maintenance lock.
+    pub fn change_unreclaimed_weight(&self, more: u64, less: u64) {
+        let weight = &self.unreclaimed_weight;
+        weight.store(weight.load(Ordering::Relaxed) + more - less, Ordering::Relaxed);
+    }
+
+    /// The memory of the buffers and of the policy's tables, roughly.
+    pub fn bytes(&self) -> usize {
+        let policy = self.policy_bytes.load(Ordering::Relaxed) as usize;
+        size_of::<Self>() + self.reads.bytes() + self.writes.bytes() + policy
     }
 
     /// The maintenance lock, for a caller that must have it.
@@ -164,8 +183,6 @@ pub struct Maintenance {
     pub victims_named: u64,
     /// Dead nodes, the oldest first. The cache still has its counts on them.
     pub dead: VecDeque<Dead>,
-    /// The weight of all dead nodes.
-    pub unreclaimed_weight: u64,
     /// Yields of writers since nodes were last reclaimed.
     pub yields: u32,
     /// The main region's victim that was prefetched last.
@@ -198,7 +215,6 @@ impl Maintenance {
             #[cfg(test)]
             victims_named: 0,
             dead: VecDeque::new(),
-            unreclaimed_weight: 0,
             yields: 0,
             prefetched: NodeId::NONE,
             events: Vec::new(),

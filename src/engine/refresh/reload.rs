@@ -8,7 +8,7 @@ use crate::engine::event::{Event, Packed};
 use crate::engine::flights::{
     Clearance, CommitPermit, EnteredFlight, Flight, FlightGuard, FlightKind, LoadOutcome, Obstacle,
 };
-use crate::engine::loads::{LoadTimer, Replaces, land_entry};
+use crate::engine::loads::{Replaces, land_entry};
 use crate::engine::maintenance::Core;
 use crate::engine::reloads::{Ended, Reloading};
 use crate::engine::step::Step;
@@ -23,6 +23,7 @@ use crate::node::{GONE, ended_at};
 use crate::pool::Handle;
 use crate::primitives::{catch_user_panic, delay_point, seeded};
 use crate::removal::RemovalCause;
+use crate::span::Work;
 
 /// The loader's result. The reason of an error is `None` if the loader panicked.
 pub type ReloadResult<V> = Result<Reloaded<V>, Option<NoValue>>;
@@ -46,9 +47,11 @@ impl<K: Eq + Clone, V> Engine<K, V> {
                 Ok(flight) => flight,
                 Err(ended) => return (ended, None),
             };
-            let timer = LoadTimer::start(&self.core);
+            let _caller = reloading.caller.enter();
+            let timer = self.time_load(Work::Reload);
             let result = {
                 let _mark = flight.mark_poll();
+                let _entered = timer.span().enter();
                 let loader = self.refresh().and_then(|reloads| reloads.loader.as_ref());
                 let reload = || loader.map(|loader| loader(node.key(), node.value()));
                 let reloaded = catch_user_panic(reload).ok_or(None);

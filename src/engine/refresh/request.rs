@@ -14,11 +14,11 @@ use crate::loaded::{LoaderResult, Reason};
 use crate::loader::ReloadFailure;
 use crate::node::GONE;
 use crate::pool::Handle;
+use crate::primitives::time::Instant;
 use crate::primitives::{catch_user_panic, seeded};
 use crate::to_key::ToKey;
 use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, Weak};
-use crate::primitives::time::Instant;
 
 impl<K, V> Engine<K, V> {
     /// Takes the trigger of a living node if its soft deadline has passed. If so, the caller must

@@ -13,6 +13,7 @@
 use crate::engine::reentrancy::{FlightToken, Frame, ReentrancyMark};
 use crate::primitives::plain::{Mutex, MutexGuard, PoisonError};
 use crate::primitives::seeded;
+use crate::span::Span;
 use std::future::{Future, poll_fn};
 use std::mem;
 use std::pin::Pin;
@@ -26,10 +27,18 @@ pub struct Exchange<Q, A> {
 
 enum State<Q, A> {
     Idle,
-    /// The operation has asked, as the owner of this flight. `None` once [`Exchange::poll`] has
-    /// passed the question on.
-    Asked(FlightToken, Option<Q>),
+    /// The operation has asked. The question is `None` once [`Exchange::poll`] has passed it on.
+    Asked(Asker, Option<Q>),
     Replied(A),
+}
+
+/// On whose behalf an operation asks.
+#[derive(Clone)]
+struct Asker {
+    /// The flight that the operation owns.
+    flight: FlightToken,
+    /// The span in which the user's future runs.
+    span: Span,
 }
 
 impl<Q, A> Exchange<Q, A> {
@@ -42,9 +51,11 @@ impl<Q, A> Exchange<Q, A> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks the user's future, on behalf of a flight's owner. An operation asks once.
-    pub async fn ask(&self, flight: FlightToken, question: Q) -> A {
-        *self.lock() = State::Asked(flight, Some(question));
+    /// Asks the user's future, on behalf of a flight's owner, to run in a span. An operation asks
+    /// once.
+    pub async fn ask(&self, flight: FlightToken, span: &Span, question: Q) -> A {
+        let asker = Asker { flight, span: span.clone() };
+        *self.lock() = State::Asked(asker, Some(question));
         poll_fn(|_| {
             let mut state = self.lock();
             match mem::replace(&mut *state, State::Idle) {
@@ -61,15 +72,15 @@ impl<Q, A> Exchange<Q, A> {
     /// The flight of an operation that waits for a reply.
     fn flight(&self) -> Option<FlightToken> {
         match &*self.lock() {
-            State::Asked(flight, _) => Some(*flight),
+            State::Asked(asker, _) => Some(asker.flight),
             State::Idle | State::Replied(_) => None,
         }
     }
 
-    /// The flight and the question, if the operation waits for a reply.
-    fn asked(&self) -> Option<(FlightToken, Option<Q>)> {
+    /// The asker and the question, if the operation waits for a reply.
+    fn asked(&self) -> Option<(Asker, Option<Q>)> {
         match &mut *self.lock() {
-            State::Asked(flight, question) => Some((*flight, question.take())),
+            State::Asked(asker, question) => Some((asker.clone(), question.take())),
             State::Idle | State::Replied(_) => None,
         }
     }
@@ -84,9 +95,10 @@ impl<Q, A> Exchange<Q, A> {
     ) -> Poll<T> {
         let mut asked = self.asked();
         loop {
-            if let Some((flight, question)) = asked {
+            if let Some((Asker { flight, span }, question)) = asked {
                 let poll = {
                     let _mark = ReentrancyMark::push(Frame::Flight(flight));
+                    let _entered = span.enter();
                     poll_user(question, context)
                 };
                 let Poll::Ready(reply) = poll else { return Poll::Pending };

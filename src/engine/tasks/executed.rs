@@ -6,7 +6,7 @@ use super::exchange::{Exchange, Parts, made_before};
 use super::load::{Unmade, UnmadePlainly};
 use crate::engine::bulk::{BulkValues, Missing, Wanted};
 use crate::engine::flights::FlightGuard;
-use crate::engine::loads::{Begun, LoadTimer, Replaces};
+use crate::engine::loads::{Begun, Replaces};
 use crate::engine::reentrancy::{Frame, ReentrancyMark};
 use crate::engine::refresh::ReloadResult;
 use crate::engine::reloads::{Place, Reloading};
@@ -18,6 +18,7 @@ use crate::loaded::{LoadedMany, NoValue};
 use crate::loader::{AnyAsyncLoader, AsyncAnswer, Reloaded};
 use crate::pool::OwnedDraft;
 use crate::primitives::{Mutex, catch_user_panic};
+use crate::span::{Span, Work};
 use crate::to_key::ToKey;
 use std::convert::identity;
 use std::future::{Future, poll_fn};
@@ -70,11 +71,12 @@ where
     {
         let mut leader = Leader::of(FlightCell::new());
         let (end, result) = (Follow::new(leader.flight().clone()), Arc::new(Mutex::new(None)));
-        let made = Arc::clone(&result);
+        let (made, caller) = (Arc::clone(&result), Span::current());
         let task = async move {
             let outcome = {
                 let mut work = pin!(work);
                 poll_fn(|context| {
+                    let _entered = caller.enter();
                     let poll = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context)));
                     poll.map_or_else(|payload| Poll::Ready(Err(payload)), |poll| poll.map(Ok))
                 })
@@ -289,8 +291,11 @@ impl<K: Eq + Clone, V> Engine<K, V> {
             None => None,
             Some(Err(ended)) => Some((ended, None)),
             Some(Ok(flight)) => {
-                let timer = LoadTimer::start(&self.core);
-                let result = exchange.ask(flight.token(), ()).await;
+                let timer = {
+                    let _caller = reloading.caller.enter();
+                    self.time_load(Work::Reload)
+                };
+                let result = exchange.ask(flight.token(), timer.span(), ()).await;
                 timer.stop(result.is_ok());
                 reloading.give_place_back();
                 let read_at = reloading.read_at;

@@ -7,7 +7,7 @@ use crate::engine::bulk::{
     BulkValues, FirstError, Missing, OwnLoads, Unasked, Wanted, keys_of, polled,
 };
 use crate::engine::flights::FlightGuard;
-use crate::engine::loads::{Begun, LoadTimer, NoLoadCondition, OwnedReplaces, PendingLoad};
+use crate::engine::loads::{Begun, NoLoadCondition, OwnedReplaces, PendingLoad};
 use crate::engine::reentrancy::{Frame, ReentrancyMark};
 use crate::engine::{Engine, WithHasher};
 use crate::entry::Entry;
@@ -17,6 +17,7 @@ use crate::loaded::{Loaded, LoadedMany, LoaderResult, Reason};
 use crate::pool::OwnedDraft;
 use crate::primitives::plain::Arc;
 use crate::primitives::seeded;
+use crate::span::{Span, Work};
 use std::future::{Future, poll_fn};
 use std::hash::{BuildHasher, Hash};
 use std::pin::{Pin, pin};
@@ -126,8 +127,8 @@ impl<K: Eq, V> Engine<K, V> {
                 }
             }
         };
-        let timer = LoadTimer::start(&self.core);
-        let made = exchange.ask(flight.token(), old).await;
+        let timer = self.time_load(Work::Load);
+        let made = exchange.ask(flight.token(), timer.span(), old).await;
         timer.stop(made.is_ok());
         as_task(|| {
             // The flight is entered here because it ends here: marks end in the order of a stack.
@@ -157,7 +158,7 @@ impl<K: Eq, V> Engine<K, V> {
             }
         };
         as_task(|| {
-            let led = Self::lead(begun, draft);
+            let led = self.lead(begun, draft);
             // The comparisons of keys may have left deliveries.
             self.after_write();
             led
@@ -186,10 +187,14 @@ struct Round<F> {
 
 impl<F: Future> Round<F> {
     /// Makes the loader's future, and polls it to its end. Returns also the loads.
-    async fn run(&mut self, load: impl FnOnce(&OwnLoads) -> F) -> (F::Output, OwnLoads) {
+    async fn run(
+        &mut self,
+        span: &Span,
+        load: impl FnOnce(&OwnLoads) -> F,
+    ) -> (F::Output, OwnLoads) {
         let Self { own, loading } = self;
-        let loading = loading.insert(polled(own, || Box::pin(load(own))));
-        let made = poll_fn(|context| polled(own, || loading.as_mut().poll(context))).await;
+        let loading = loading.insert(polled(own, span, || Box::pin(load(own))));
+        let made = poll_fn(|context| polled(own, span, || loading.as_mut().poll(context))).await;
         (made, own.take())
     }
 }
@@ -231,9 +236,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> WithHasher<K, V, S> {
         loop {
             let (own, other) = as_task(|| self.begin_round(&mut wanted, &mut missing));
             if !own.is_empty() {
-                let timer = LoadTimer::start(&self.core);
+                let timer = self.time_load(Work::BulkLoad);
                 let mut round = Round { own, loading: None };
-                let (made, own) = round.run(|own| loader(&keys_of(&wanted, own))).await;
+                let span = timer.span();
+                let (made, own) = round.run(span, |own| loader(&keys_of(&wanted, own))).await;
                 let landed = as_task(|| {
                     self.land_round(&mut wanted, own, timer, into_result(made), &mut failed)
                 });

@@ -13,6 +13,7 @@ use crate::expiration::Lifetime;
 use crate::hash::{Hashed, LookupKey};
 use crate::loaded::Loaded;
 use crate::primitives::seeded;
+use crate::span::Span;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 
@@ -116,7 +117,7 @@ impl<K: Eq, V> Engine<K, V> {
             let _mark = flight.mark_poll();
             looked = self.look(draft.hashed());
         }
-        let op = exchange.ask(flight.token(), looked.entry.clone()).await?;
+        let op = exchange.ask(flight.token(), &Span::NONE, looked.entry.clone()).await?;
         let flight = Some(flight.enter()).filter(|_| !seeded("tasks-act-without-their-flight"));
         let result = self.act(draft.attach(&self.pool), &mut looked, op, &mut asked);
         if let Some(flight) = flight {

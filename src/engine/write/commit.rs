@@ -185,8 +185,9 @@ impl Core {
         }
         // If an `invalidate_all` took the entry from which a value was computed, it takes the
         // value as well.
-        let outdated = put.computed_from.is_some_and(|computed_from| computed_from != put.generation)
-            && !seeded("computations-ignore-clearings");
+        let outdated =
+            put.computed_from.is_some_and(|computed_from| computed_from != put.generation)
+                && !seeded("computations-ignore-clearings");
         let refused = if outdated || self.notices.is_closed() {
             Some(RemovalCause::Explicit)
         } else {

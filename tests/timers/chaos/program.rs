@@ -243,7 +243,7 @@ impl Program {
             // A run that was left out may have read a broken clock.
             notes.counts.panicked = stats.panicked;
         }
-        assert_eq!((counts, stats.lateness.count), (notes.counts, notes.counts.fired));
+        assert_eq!((counts, stats.lateness.count()), (notes.counts, notes.counts.fired));
         if let Some(job) = notes.jobs.iter().rev().nth(notes.jobs.len() % 7)
             && let Some(id) = job.id
         {

@@ -1,0 +1,196 @@
+//! What the exporter publishes.
+
+use cortado::metrics::Exporter;
+use cortado::{Cache, Clock, Stats};
+use metrics::{
+    Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
+    SharedString, Unit,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Keeps all that is published, by name and labels.
+#[derive(Clone, Default)]
+struct Kept(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    described: BTreeSet<String>,
+    counters: BTreeMap<String, u64>,
+    gauges: BTreeMap<String, f64>,
+    histograms: BTreeMap<String, Vec<f64>>,
+}
+
+struct Metric {
+    name: String,
+    kept: Kept,
+}
+
+fn name_of(key: &Key) -> String {
+    let labels = key.labels().map(|label| format!("{}={}", label.key(), label.value()));
+    format!("{}{{{}}}", key.name(), labels.collect::<Vec<_>>().join(","))
+}
+
+impl Kept {
+    fn metric(&self, key: &Key) -> Arc<Metric> {
+        Arc::new(Metric { name: name_of(key), kept: self.clone() })
+    }
+
+    fn counter(&self, name: &str) -> u64 {
+        self.0.lock().unwrap().counters[name]
+    }
+
+    fn gauge(&self, name: &str) -> f64 {
+        self.0.lock().unwrap().gauges[name]
+    }
+
+    fn histogram(&self, name: &str) -> Vec<f64> {
+        self.0.lock().unwrap().histograms.get(name).cloned().unwrap_or_default()
+    }
+
+    /// Publishes to this recorder.
+    fn publish(&self, exporter: &mut Exporter, stats: &Stats) {
+        metrics::with_local_recorder(self, || exporter.publish(stats));
+    }
+}
+
+impl CounterFn for Metric {
+    fn increment(&self, by: u64) {
+        panic!("{} grew by {by}, but counts are absolute", self.name);
+    }
+
+    fn absolute(&self, value: u64) {
+        self.kept.0.lock().unwrap().counters.insert(self.name.clone(), value);
+    }
+}
+
+impl GaugeFn for Metric {
+    fn increment(&self, _: f64) {}
+    fn decrement(&self, _: f64) {}
+    fn set(&self, value: f64) {
+        self.kept.0.lock().unwrap().gauges.insert(self.name.clone(), value);
+    }
+}
+
+impl HistogramFn for Metric {
+    fn record(&self, value: f64) {
+        let mut state = self.kept.0.lock().unwrap();
+        state.histograms.entry(self.name.clone()).or_default().push(value);
+    }
+}
+
+impl Recorder for Kept {
+    fn describe_counter(&self, name: KeyName, _: Option<Unit>, _: SharedString) {
+        self.0.lock().unwrap().described.insert(name.as_str().to_owned());
+    }
+    fn describe_gauge(&self, name: KeyName, _: Option<Unit>, _: SharedString) {
+        self.0.lock().unwrap().described.insert(name.as_str().to_owned());
+    }
+    fn describe_histogram(&self, name: KeyName, _: Option<Unit>, _: SharedString) {
+        self.0.lock().unwrap().described.insert(name.as_str().to_owned());
+    }
+    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+        Counter::from_arc(self.metric(key))
+    }
+    fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
+        Gauge::from_arc(self.metric(key))
+    }
+    fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
+        Histogram::from_arc(self.metric(key))
+    }
+}
+
+fn exporter(kept: &Kept) -> Exporter {
+    metrics::with_local_recorder(kept, || Exporter::new("pages"))
+}
+
+#[test]
+fn counters_and_gauges_have_the_numbers_of_the_statistics() {
+    let kept = Kept::default();
+    let mut exporter = exporter(&kept);
+    let cache: Cache<u32, u32> =
+        Cache::builder().max_capacity(10).weigher(|_, weight| *weight).record_stats(true).build();
+    cache.insert(1, 3);
+    cache.insert(2, 4);
+    cache.insert(3, 11);
+    cache.get(&1);
+    cache.get(&9);
+    cache.remove(&2);
+    cache.get_with(4, || 2);
+    assert_eq!(cache.optionally_get_with(5, || None), None);
+    cache.run_pending_tasks();
+    kept.publish(&mut exporter, &cache.stats());
+    for (name, value) in [
+        ("cortado.lookups{cache.name=pages,result=hit}", 1),
+        ("cortado.lookups{cache.name=pages,result=miss}", 3),
+        ("cortado.insertions{cache.name=pages}", 4),
+        ("cortado.removals{cache.name=pages,cause=explicit}", 1),
+        ("cortado.removals{cache.name=pages,cause=size}", 1),
+        ("cortado.removals{cache.name=pages,cause=expired}", 0),
+        ("cortado.evicted.weight{cache.name=pages}", 11),
+        ("cortado.loads{cache.name=pages,result=success}", 1),
+        ("cortado.loads{cache.name=pages,result=failure}", 1),
+    ] {
+        assert_eq!(kept.counter(name), value, "{name}");
+    }
+    assert_eq!(kept.gauge("cortado.entries{cache.name=pages}"), 2.0);
+    assert_eq!(kept.gauge("cortado.weight{cache.name=pages}"), 5.0);
+    assert!(kept.gauge("cortado.memory{cache.name=pages}") > 1_000.0);
+    assert_eq!(kept.histogram("cortado.load.duration{cache.name=pages}").len(), 2);
+}
+
+/// Each duration reaches the histogram once, whatever the number of calls.
+#[test]
+fn histograms_get_what_is_new() {
+    let kept = Kept::default();
+    let mut exporter = exporter(&kept);
+    let (clock, hand) = Clock::manual();
+    let cache: Cache<u32, u32> = Cache::builder().record_stats(true).clock(clock).build();
+    let expire = |key, late: u64| {
+        cache.insert_with_ttl(key, 0, Duration::from_secs(1));
+        hand.advance(Duration::from_secs(1 + late));
+        cache.run_pending_tasks();
+    };
+    expire(1, 10);
+    kept.publish(&mut exporter, &cache.stats());
+    kept.publish(&mut exporter, &cache.stats());
+    expire(2, 10);
+    expire(3, 11);
+    expire(4, 100);
+    kept.publish(&mut exporter, &cache.stats());
+    let late = kept.histogram("cortado.expiry.lateness{cache.name=pages}");
+    assert_eq!(late.len(), 4);
+    for (seconds, expected) in late.iter().zip([10.0, 10.0, 11.0, 100.0]) {
+        assert!((expected..=expected * 1.125).contains(seconds), "{seconds} for {expected}");
+    }
+}
+
+/// The page of the guide and the documentation of `Exporter` list what is published, and no more.
+#[test]
+fn all_metrics_are_described_and_documented() {
+    let kept = Kept::default();
+    let mut exporter = exporter(&kept);
+    let (clock, hand) = Clock::manual();
+    let cache: Cache<u32, u32> = Cache::builder().record_stats(true).clock(clock).build();
+    cache.get_with(1, || 1);
+    cache.insert_with_ttl(1, 1, Duration::from_secs(1));
+    hand.advance(Duration::from_secs(3));
+    cache.run_pending_tasks();
+    kept.publish(&mut exporter, &cache.stats());
+    let state = kept.0.lock().unwrap();
+    let published = state.counters.keys().chain(state.gauges.keys()).chain(state.histograms.keys());
+    let published: BTreeSet<String> =
+        published.map(|name| name.split('{').next().unwrap().to_owned()).collect();
+    assert_eq!(published, state.described);
+    let source = include_str!("../../src/metrics.rs");
+    let rows = source.lines().filter_map(|line| line.strip_prefix("/// | `cortado."));
+    let documented: BTreeSet<String> = rows
+        .flat_map(|row| {
+            let names = row.split('|').next().unwrap().split('`').map(str::to_owned);
+            names.filter(|name| !name.trim().is_empty() && name != ", ").collect::<Vec<_>>()
+        })
+        .map(|name| format!("cortado.{}", name.trim_start_matches("cortado.")))
+        .collect();
+    assert_eq!(published, documented);
+}
