@@ -24,6 +24,8 @@
 // own.
 #[path = "trace_text.rs"]
 mod text;
+#[path = "zstd.rs"]
+mod zstd;
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
@@ -113,7 +115,7 @@ impl<'a> Records<'a> {
             |e: io::Error| fail(Position::Header(0), format!("cannot decompress: {e}"));
         let (mut magic, mut input) = peek(Box::new(input)).map_err(unreadable)?;
         if magic == ZSTD_MAGIC {
-            let decoder = zstd::Decoder::with_buffer(input).map_err(undecodable)?;
+            let decoder = zstd::Decoder::new(input).map_err(undecodable)?;
             (magic, input) = peek(Box::new(BufReader::new(decoder))).map_err(undecodable)?;
             if magic == ZSTD_MAGIC {
                 return Err(fail(Position::Header(0), "zstd inside zstd".to_owned()));
