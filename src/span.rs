@@ -42,7 +42,7 @@ mod traced {
         pub fn begin(work: Work, cache: Option<&str>) -> Self {
             macro_rules! span {
                 ($name:literal) => {
-                    tracing::info_span!($name, cache.name = cache, outcome = Empty)
+                    tracing::info_span!(target: "cortado", $name, cache.name = cache, outcome = Empty)
                 };
             }
             Self(match work {

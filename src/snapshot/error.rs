@@ -11,7 +11,7 @@ pub enum SnapshotError {
     Io(io::Error),
     /// The stream does not begin as a snapshot does.
     Foreign,
-    /// The snapshot has this version of the format, which is not the present one.
+    /// The snapshot has this version of the format, which this version of cortado cannot read.
     Version(u32),
     /// The stream ends before the snapshot does.
     Truncated,
@@ -27,8 +27,7 @@ impl fmt::Display for SnapshotError {
             Self::Io(error) => write!(f, "the snapshot's stream failed: {error}"),
             Self::Foreign => f.write_str("the stream is not a snapshot of a cache"),
             Self::Version(version) => {
-                write!(f, "the snapshot has version {version} of the format, not ")?;
-                fmt::Display::fmt(&super::format::VERSION, f)
+                write!(f, "the snapshot has version {version} of the format, which is unknown")
             }
             Self::Truncated => f.write_str("the snapshot is cut off"),
             Self::Corrupt => f.write_str("the snapshot is damaged"),

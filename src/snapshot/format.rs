@@ -12,7 +12,7 @@
 //! follows a payload's first byte is MessagePack. An entry's three times are nanoseconds from the
 //! time of saving, or nil.
 
-use super::SnapshotError;
+use super::error::SnapshotError;
 use crate::clock::Nanos;
 use crate::engine::Rest;
 use crate::primitives::time::{Duration, SystemTime};
@@ -22,7 +22,7 @@ use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 
 const MAGIC: &[u8; 8] = b"cortado\x1a";
-pub const VERSION: u32 = 1;
+const VERSION: u32 = 1;
 /// A frame is written when it has so many bytes, or one entry that is larger.
 const FULL: usize = 64 << 10;
 

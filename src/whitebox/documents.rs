@@ -20,6 +20,7 @@ pages! {
     metrics: "../../docs/guide/metrics.md",
     testing: "../../docs/guide/testing.md",
     tasks: "../../docs/guide/async.md",
+    memory: "../../docs/guide/memory.md",
     wasm: "../../docs/guide/wasm.md",
 }
 #[cfg(feature = "serde")]

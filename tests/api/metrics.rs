@@ -1,5 +1,6 @@
 //! What the exporter publishes.
 
+use crate::common::audited::{Audited, audited};
 use cortado::metrics::Exporter;
 use cortado::{Cache, Clock, Stats};
 use metrics::{
@@ -109,8 +110,9 @@ fn exporter(kept: &Kept) -> Exporter {
 fn counters_and_gauges_have_the_numbers_of_the_statistics() {
     let kept = Kept::default();
     let mut exporter = exporter(&kept);
-    let cache: Cache<u32, u32> =
-        Cache::builder().max_capacity(10).weigher(|_, weight| *weight).record_stats(true).build();
+    let cache: Audited<u32, u32> = audited(
+        Cache::builder().max_capacity(10).weigher(|_, weight| *weight).record_stats(true).build(),
+    );
     cache.insert(1, 3);
     cache.insert(2, 4);
     cache.insert(3, 11);
@@ -146,7 +148,8 @@ fn histograms_get_what_is_new() {
     let kept = Kept::default();
     let mut exporter = exporter(&kept);
     let (clock, hand) = Clock::manual();
-    let cache: Cache<u32, u32> = Cache::builder().record_stats(true).clock(clock).build();
+    let cache: Audited<u32, u32> =
+        audited(Cache::builder().record_stats(true).clock(clock).build());
     let expire = |key, late: u64| {
         cache.insert_with_ttl(key, 0, Duration::from_secs(1));
         hand.advance(Duration::from_secs(1 + late));
@@ -172,7 +175,8 @@ fn all_metrics_are_described_and_documented() {
     let kept = Kept::default();
     let mut exporter = exporter(&kept);
     let (clock, hand) = Clock::manual();
-    let cache: Cache<u32, u32> = Cache::builder().record_stats(true).clock(clock).build();
+    let cache: Audited<u32, u32> =
+        audited(Cache::builder().record_stats(true).clock(clock).build());
     cache.get_with(1, || 1);
     cache.insert_with_ttl(1, 1, Duration::from_secs(1));
     hand.advance(Duration::from_secs(3));

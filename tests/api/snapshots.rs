@@ -1,6 +1,7 @@
 //! Saving and restoring: what is written, in which order, what is restored, and what damaged
 //! streams give.
 
+use crate::common::audited::{Audited, TasksAudited, audited, tasks_audited};
 use cortado::{Cache, Clock, Expiration, Op, Snapshot, SnapshotError};
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -17,16 +18,16 @@ fn saved(cache: &Cache<u32, String>) -> Vec<u8> {
 }
 
 /// On a clock that stands, with values of several lengths.
-fn filled(entries: u32) -> Cache<u32, String> {
-    let cache: Cache<u32, String> = Cache::builder().clock(Clock::manual().0).build();
+fn filled(entries: u32) -> Audited<u32, String> {
+    let cache: Audited<u32, String> = audited(Cache::builder().clock(Clock::manual().0).build());
     for key in 0..entries {
         cache.insert_with_ttl(key, "x".repeat(key as usize % 300), MINUTE * (key + 1));
     }
     cache
 }
 
-fn restored(bytes: &[u8]) -> Cache<u32, String> {
-    let cache: Cache<u32, String> = Cache::builder().clock(Clock::manual().0).build();
+fn restored(bytes: &[u8]) -> Audited<u32, String> {
+    let cache: Audited<u32, String> = audited(Cache::builder().clock(Clock::manual().0).build());
     cache.restore(&mut Snapshot::read(bytes).unwrap(), usize::MAX);
     cache
 }
@@ -50,7 +51,7 @@ fn what_was_saved_is_restored_with_its_lifetime() {
 #[test]
 fn expired_and_removed_entries_are_not_saved() {
     let (clock, hand) = Clock::manual();
-    let cache: Cache<u32, String> = Cache::builder().clock(clock).build();
+    let cache: Audited<u32, String> = audited(Cache::builder().clock(clock).build());
     cache.insert_with_ttl(1, "ended".into(), MINUTE);
     cache.insert(2, "removed".into());
     cache.insert(3, "there".into());
@@ -63,21 +64,21 @@ fn expired_and_removed_entries_are_not_saved() {
 
 #[test]
 fn an_empty_cache_makes_an_empty_snapshot() {
-    let bytes = saved(&Cache::new(10));
+    let bytes = saved(&audited(Cache::new(10)));
     let mut snapshot = Snapshot::<u32, String>::read(bytes.as_slice()).unwrap();
     assert!(snapshot.is_empty());
-    assert_eq!(Cache::new(10).restore(&mut snapshot, 1), 0);
+    assert_eq!(audited(Cache::new(10)).restore(&mut snapshot, 1), 0);
 }
 
 /// An entry without an end gets the lifetime of the present settings; one with an end keeps it.
 #[test]
 fn present_settings_hold_for_entries_without_a_lifetime() {
-    let cache: Cache<u32, String> = Cache::builder().clock(Clock::manual().0).build();
+    let cache: Audited<u32, String> = audited(Cache::builder().clock(Clock::manual().0).build());
     cache.insert(1, "for ever".into());
     cache.insert_with_ttl(2, "an hour".into(), MINUTE * 60);
     let bytes = saved(&cache);
-    let cache: Cache<u32, String> =
-        Cache::builder().time_to_live(MINUTE).clock(Clock::manual().0).build();
+    let cache: Audited<u32, String> =
+        audited(Cache::builder().time_to_live(MINUTE).clock(Clock::manual().0).build());
     cache.restore(&mut Snapshot::read(bytes.as_slice()).unwrap(), usize::MAX);
     assert_eq!(cache.expires_in(&1), Expiration::Due(MINUTE));
     assert!(cache.expires_in(&2).due() > Some(MINUTE * 58));
@@ -87,9 +88,11 @@ fn present_settings_hold_for_entries_without_a_lifetime() {
 fn entries_of_the_cache_are_newer() {
     let bytes = saved(&filled(3));
     let (told, removals) = channel();
-    let cache: Cache<u32, String> = Cache::builder()
-        .removal_listener(move |removed| told.send(*removed.key()).unwrap())
-        .build();
+    let cache: Audited<u32, String> = audited(
+        Cache::builder()
+            .removal_listener(move |removed| told.send(*removed.key()).unwrap())
+            .build(),
+    );
     cache.insert(1, "newer".into());
     let mut snapshot = Snapshot::read(bytes.as_slice()).unwrap();
     assert_eq!(cache.restore(&mut snapshot, usize::MAX), 2);
@@ -102,7 +105,7 @@ fn entries_of_the_cache_are_newer() {
 #[test]
 fn a_key_with_a_load_or_a_computation_is_passed_over() {
     let bytes = saved(&filled(3));
-    let cache: Cache<u32, String> = Cache::new(100);
+    let cache: Audited<u32, String> = audited(Cache::new(100));
     let restore = || cache.restore(&mut Snapshot::read(bytes.as_slice()).unwrap(), usize::MAX);
     let value = cache.get_with(1, || {
         assert_eq!(restore(), 2);
@@ -119,14 +122,14 @@ fn a_key_with_a_load_or_a_computation_is_passed_over() {
 
 #[test]
 fn portions_have_the_order_of_the_snapshot() {
-    let cache: Cache<u32, String> = Cache::new(1_000);
+    let cache: Audited<u32, String> = audited(Cache::new(1_000));
     (0..1_000).for_each(|key| cache.insert(key, String::new()));
     for _ in 0..20 {
         (500..600).for_each(|key| drop(cache.get(&key)));
         cache.run_pending_tasks();
     }
     let mut snapshot = Snapshot::read(saved(&cache).as_slice()).unwrap();
-    let restored: Cache<u32, String> = Cache::new(1_000);
+    let restored: Audited<u32, String> = audited(Cache::new(1_000));
     assert_eq!(restored.restore(&mut snapshot, 100), 100);
     assert_eq!(snapshot.len(), 900);
     let hot = (500..600).filter(|key| restored.contains_key(key)).count();
@@ -137,10 +140,12 @@ fn portions_have_the_order_of_the_snapshot() {
 fn a_full_cache_takes_no_more() {
     let bytes = saved(&filled(1_000));
     let (told, evicted) = channel();
-    let cache: Cache<u32, String> = Cache::builder()
-        .max_capacity(100)
-        .removal_listener(move |removed| told.send(*removed.key()).unwrap())
-        .build();
+    let cache: Audited<u32, String> = audited(
+        Cache::builder()
+            .max_capacity(100)
+            .removal_listener(move |removed| told.send(*removed.key()).unwrap())
+            .build(),
+    );
     let mut snapshot = Snapshot::read(bytes.as_slice()).unwrap();
     let mut restored = 0;
     loop {
@@ -156,10 +161,10 @@ fn a_full_cache_takes_no_more() {
 
 #[test]
 fn caches_of_tasks_are_saved_through_their_other_face() {
-    let cache: cortado::future::Cache<u32, String> = cortado::future::Cache::new(10);
+    let cache: TasksAudited<u32, String> = tasks_audited(cortado::future::Cache::new(10));
     pollster::block_on(cache.insert(1, "one".into()));
     let bytes = saved(cache.sync());
-    let cache: cortado::future::Cache<u32, String> = cortado::future::Cache::new(10);
+    let cache: TasksAudited<u32, String> = tasks_audited(cortado::future::Cache::new(10));
     let mut snapshot = Snapshot::read(bytes.as_slice()).unwrap();
     assert_eq!(cache.sync().restore(&mut snapshot, 10), 1);
     assert_eq!(pollster::block_on(cache.get(&1)).as_deref(), Some("one"));
@@ -250,11 +255,11 @@ fn types_may_change_their_fields() {
         #[serde(default)]
         address: Option<String>,
     }
-    let cache: Cache<u32, Before> = Cache::new(10);
+    let cache: Audited<u32, Before> = audited(Cache::new(10));
     cache.insert(1, Before { name: "alice".into(), age: 7 });
     let mut bytes = Vec::new();
     cache.save(&mut bytes).unwrap();
-    let cache: Cache<u32, After> = Cache::new(10);
+    let cache: Audited<u32, After> = audited(Cache::new(10));
     cache.restore(&mut Snapshot::read(&*bytes).unwrap(), 1);
     let after = cache.get(&1).unwrap();
     assert_eq!((after.name.as_str(), after.address), ("alice", None));
@@ -287,7 +292,7 @@ fn a_stream_that_fails_says_so() {
 #[test]
 fn what_cannot_be_serialized_says_so() {
     use std::sync::Mutex;
-    let cache: Cache<u32, Mutex<u32>> = Cache::new(10);
+    let cache: Audited<u32, Mutex<u32>> = audited(Cache::new(10));
     cache.insert(1, Mutex::new(1));
     let entry = cache.get_entry(&1).unwrap();
     let poisoned = std::thread::scope(|scope| {

@@ -15,6 +15,10 @@ const OTHERS: &[(&str, &str, usize, &str)] = &[
     ("callbacks/refreshing.rs", "begun", 1, "`end` calls `Subject::check`"),
     ("tasks/fused.rs", "new", 1, "`Fused::check` calls `Subject::check`"),
     ("model/harness/subject.rs", "build", 1, "the driver audits before and after the close"),
+    // Measured, and nothing else may be in memory.
+    ("resident.rs", "small_values", 1, MEASURED),
+    ("resident.rs", "values_of_four_kilobytes_behind_an_arc", 1, MEASURED),
+    ("resident.rs", "writes_under_a_view", 1, MEASURED),
     // They go on until the process ends.
     ("common/neighbour.rs", "hold_guards", 1, "its thread never ends"),
     ("common/neighbour.rs", "make_garbage", 1, "its thread never ends"),
@@ -68,6 +72,7 @@ const OTHERS: &[(&str, &str, usize, &str)] = &[
 ];
 
 const AUDITS: &str = "audits by a call of its own";
+const MEASURED: &str = "its process has nothing but this cache";
 const LAST: &str = "its last handle is dropped where it cannot be audited";
 
 /// Every call that makes a cache ends in one of these. (On a line of `runtime`, it makes that.)

@@ -1,6 +1,9 @@
 //! Spans of loads and reloads: one for each loader that runs, in the span of the call that asked
 //! for the value.
 
+use crate::common::audited::{
+    Audited, TasksAudited, audited, loading_audited, tasks_audited, tasks_loading_audited,
+};
 use cortado::{Cache, Clock, Loaded, future};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -79,8 +82,8 @@ fn seen(name: &'static str, outcome: &str) -> Seen {
     Seen { name, parent: Some("request"), cache, outcome }
 }
 
-fn pages() -> Cache<u32, u32> {
-    Cache::builder().name("pages").build()
+fn pages() -> Audited<u32, u32> {
+    audited(Cache::builder().name("pages").build())
 }
 
 #[test]
@@ -132,7 +135,8 @@ fn a_load_that_panics_ends_its_span() {
 fn a_load_of_a_task_has_a_span() {
     let spans = Spans::default();
     let _subscriber = tracing::subscriber::set_default(spans.subscriber());
-    let cache: future::Cache<u32, u32> = future::Cache::builder().name("pages").build();
+    let cache: TasksAudited<u32, u32> =
+        tasks_audited(future::Cache::builder().name("pages").build());
     let load = async {
         let load = async {
             for _ in 0..3 {
@@ -162,7 +166,8 @@ fn a_load_of_a_task_has_a_span() {
 fn who_waits_has_no_span() {
     let spans = Spans::default();
     let _subscriber = tracing::subscriber::set_default(spans.subscriber());
-    let cache: future::Cache<u32, u32> = future::Cache::builder().name("pages").build();
+    let cache: TasksAudited<u32, u32> =
+        tasks_audited(future::Cache::builder().name("pages").build());
     let load = || {
         cache.get_with(1, async {
             tokio::task::yield_now().await;
@@ -183,16 +188,17 @@ fn a_stored_loader_that_awaits_has_the_span_of_its_caller() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let (clock, hand) = Clock::manual();
     runtime.block_on(async {
-        let cache = future::Cache::builder()
+        let builder = future::Cache::builder()
             .name("pages")
             .refresh_after_write(Duration::from_secs(60))
             .clock(clock)
-            .executor(LocalExecutor)
-            .build_with_loader(async |_: u32| {
-                tokio::task::yield_now().await;
-                assert!(current().is_some_and(|name| name.starts_with("cache.")));
-                Ok::<_, ()>(Loaded::new(1))
-            });
+            .executor(LocalExecutor);
+        let load = async |_: u32| {
+            tokio::task::yield_now().await;
+            assert!(current().is_some_and(|name| name.starts_with("cache.")));
+            Ok::<_, ()>(Loaded::new(1))
+        };
+        let cache = tasks_loading_audited(builder.build_with_loader(load));
         let request = async {
             assert_eq!(cache.get(&1).await, Ok(1));
             assert_eq!(cache.get(&1).await, Ok(1));
@@ -224,15 +230,16 @@ fn a_reload_has_the_span_of_the_read_that_triggered_it() {
     let _subscriber = tracing::dispatcher::set_default(&dispatch);
     let (clock, hand) = Clock::manual();
     let (jobs, queue) = std::sync::mpsc::channel::<cortado::Job>();
-    let cache = Cache::builder()
+    let builder = Cache::builder()
         .name("pages")
         .refresh_after_write(Duration::from_secs(60))
         .clock(clock)
-        .executor(move |job| jobs.send(job).unwrap())
-        .build_with_loader(|_: u32| {
-            assert_eq!(current(), Some("cache.reload"));
-            Err("down")
-        });
+        .executor(move |job| jobs.send(job).unwrap());
+    let load = |_: u32| {
+        assert_eq!(current(), Some("cache.reload"));
+        Err("down")
+    };
+    let cache = loading_audited(builder.build_with_loader(load));
     cache.cache().insert(1, 1);
     hand.advance(Duration::from_secs(60));
     info_span!("request").in_scope(|| assert_eq!(cache.get(&1), Ok(1)));
