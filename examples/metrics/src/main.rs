@@ -7,7 +7,7 @@
 #![expect(clippy::print_stdout, reason = "an example prints what it does")]
 
 use cortado::metrics::Exporter;
-use cortado::{Cache, LoadingCache, Loaded};
+use cortado::{Cache, Loaded, LoadingCache};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder};
 use std::thread;
 use std::time::Duration;
