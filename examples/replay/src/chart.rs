@@ -40,6 +40,44 @@ pub fn draw(path: &Path, title: &str, options: &Options, summary: &Summary) -> R
     fs::write(path, svg).map_err(|e| anyhow!("cannot write {}: {e}", path.display()))
 }
 
+/// A line of the chart of miss ratios.
+pub struct Curve {
+    pub name: String,
+    /// Capacity in entries, and miss ratio in percent; the smallest capacity first.
+    pub points: Line,
+}
+
+/// Draws miss ratios by capacity to an SVG file.
+pub fn draw_misses(path: &Path, title: &str, curves: &[Curve]) -> Result<()> {
+    let mut svg = String::new();
+    {
+        let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+        paint_misses(&root, title, curves).map_err(|e| anyhow!("cannot draw the chart: {e}"))?;
+    }
+    fs::write(path, svg).map_err(|e| anyhow!("cannot write {}: {e}", path.display()))
+}
+
+fn paint_misses(root: &Panel<'_>, title: &str, curves: &[Curve]) -> Drawn {
+    root.fill(&WHITE)?;
+    let root = root.titled(title, ("sans-serif", 22).into_font().color(&INK))?;
+    let points = || curves.iter().flat_map(|curve| &curve.points);
+    let widest = points().map(|&(capacity, _)| capacity).fold(1.0, f64::max);
+    let highest = points().map(|&(_, misses)| misses).fold(1.0, f64::max);
+    let top = (1.1 * highest).min(100.0);
+    let below = "capacity in entries";
+    let mut chart = axes(&root, 0.0..1.03 * widest, 0.0..top, "miss ratio (%)", below)?;
+    for (curve, color) in curves.iter().zip([BLUE, ORANGE, GREEN, RED, INK].into_iter().cycle()) {
+        let style = color.stroke_width(2);
+        let dots = curve.points.iter().map(|&point| Circle::new(point, 4, color.filled()));
+        chart.draw_series(dots)?;
+        chart
+            .draw_series(LineSeries::new(curve.points.clone(), style))?
+            .label(curve.name.clone())
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 24, y)], style));
+    }
+    legend(&mut chart, SeriesLabelPosition::UpperRight)
+}
+
 /// The horizontal axis: trace time, or requests where there is none.
 struct Axis {
     label: String,
@@ -129,7 +167,7 @@ fn hit_ratio(panel: &Panel<'_>, time: &Axis, points: &[Point], summary: &Summary
         .draw_series(DashedLineSeries::new(ideal, 6, 5, style(GREEN, 2)))?
         .label("whole run, with room for everything")
         .legend(move |(x, y)| dashes(x, y, style(GREEN, 2)));
-    legend(&mut chart)
+    legend(&mut chart, SeriesLabelPosition::LowerRight)
 }
 
 fn resident(panel: &Panel<'_>, time: &Axis, points: &[Point], bound: Option<f64>) -> Drawn {
@@ -157,7 +195,7 @@ fn resident(panel: &Panel<'_>, time: &Axis, points: &[Point], bound: Option<f64>
             .label("capacity")
             .legend(move |(x, y)| dashes(x, y, style));
     }
-    legend(&mut chart)
+    legend(&mut chart, SeriesLabelPosition::LowerRight)
 }
 
 type Chart<'a, 'b> = ChartContext<
@@ -198,10 +236,10 @@ fn axes<'a, 'b>(
     Ok(chart)
 }
 
-fn legend<'a, 'b: 'a>(chart: &mut Chart<'a, 'b>) -> Drawn {
+fn legend<'a, 'b: 'a>(chart: &mut Chart<'a, 'b>, at: SeriesLabelPosition) -> Drawn {
     chart
         .configure_series_labels()
-        .position(SeriesLabelPosition::LowerRight)
+        .position(at)
         .margin(12)
         .legend_area_size(32)
         .label_font(("sans-serif", 14).into_font().color(&INK))

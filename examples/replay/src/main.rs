@@ -13,6 +13,7 @@
 
 mod chart;
 mod crew;
+mod grid;
 mod ledger;
 mod memory;
 mod options;
@@ -47,6 +48,15 @@ fn main() -> ExitCode {
 fn run(options: &Options) -> Result<()> {
     if !options.no_svg {
         target::check(&options.svg, options.trace.as_deref())?;
+    }
+    if !(options.capacities.is_empty() && options.lifetimes.is_empty()) {
+        let grid = grid::run(options)?;
+        print(&grid.render())?;
+        if !options.no_svg {
+            grid.draw(&options.svg)?;
+            print(&format!("\nChart: {}\n", options.svg.display()))?;
+        }
+        return Ok(());
     }
     let mut source = Source::open(options)?;
     let summary = session::run(options, &mut source)?;

@@ -15,6 +15,7 @@ Examples:
   replay --cluster cluster37 --max-weight 256MiB
   replay requests.csv --capacity 50k --ttl 5m
   replay trace.trc.zst --expire access --tti 10m
+  replay --requests 1M --capacities 1k,3k,10k,30k --lifetimes 5m,1h,1d
   zcat log.gz | cut -d' ' -f1 | replay - --rate 2000 --ttl 30s
 
 Text traces have lines `key[,ttl_ms[,weight[,timestamp_ms]]]`. With timestamps (or --rate) the trace's
@@ -22,7 +23,7 @@ own time drives the cache's clock, and an hour of traffic takes a second.";
 
 /// Replays a workload through a cache whose entries have lifetimes of their own, to choose a
 /// capacity and a lifetime policy before deploying them.
-#[derive(Debug, Parser)]
+#[derive(Clone, Debug, Parser)]
 #[command(name = "replay", version, after_help = AFTER_HELP)]
 #[command(group = ArgGroup::new("bound").args(["capacity", "max_weight"]))]
 pub struct Options {
@@ -78,6 +79,16 @@ pub struct Options {
     /// What has a lifetime of 0 is not cached.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub ttl: Option<Duration>,
+
+    /// Compare these capacities: one table and one chart of miss ratios, a run for each
+    #[arg(long, value_name = "N,…", value_parser = parse_positive_count, value_delimiter = ',',
+          conflicts_with_all = ["capacity", "max_weight"])]
+    pub capacities: Vec<u64>,
+
+    /// Compare these lifetimes, in place of those of the trace, likewise
+    #[arg(long, value_name = "TIME,…", value_parser = parse_positive_duration,
+          value_delimiter = ',', conflicts_with_all = ["ttl", "obey_ttl", "ignore_ttl", "max_weight"])]
+    pub lifetimes: Vec<Duration>,
 
     /// Which operations start a lifetime
     #[arg(long, value_name = "WHEN", default_value = "write")]

@@ -105,3 +105,40 @@ fn the_built_in_workload_depends_on_its_seed_only() {
     assert!(run.row("evicted for size") != "0" && run.out.contains("3 threads"), "{}", run.out);
     assert!(run.error.is_empty(), "{}", run.error);
 }
+
+/// Each cell is the miss ratio of a run of its own with that capacity and that lifetime.
+#[test]
+fn capacities_and_lifetimes_are_compared() {
+    let folder = Folder::new("grid");
+    let file = folder.file("trace", trace().as_bytes());
+    let chart = folder.0.join("chart.svg");
+    let svg = ["--svg", chart.to_str().unwrap()];
+    let lists = ["--capacities", "1,10", "--lifetimes", "500ms,2h"];
+    let run = run_with_input(&[&[file.as_str()][..], &svg, &lists].concat(), b"");
+    assert_eq!(run.code, Some(0), "{}", run.error);
+    let rows: Vec<Vec<String>> = run
+        .out
+        .lines()
+        .filter(|line| line.contains('%'))
+        .map(|line| line.split(['│', '┆']).map(|cell| cell.trim().to_owned()).collect())
+        .collect();
+    assert_eq!(rows.len(), 2, "{}", run.out);
+    for (row, lifetime) in rows.iter().zip(["500ms", "2h"]) {
+        for (cell, capacity) in row[2..4].iter().zip(["1", "10"]) {
+            let alone = ["--ignore-ttl", "--ttl", lifetime, "--capacity", capacity];
+            let alone = replay(&alone, trace().as_bytes());
+            let hits: f64 = alone.row("hit ratio").trim_end_matches(" %").parse().unwrap();
+            let misses: f64 = cell.trim_end_matches(" %").parse().unwrap();
+            assert!((hits + misses - 100.0).abs() < 0.02, "{cell} with {lifetime}, {capacity}");
+        }
+    }
+    let svg = std::fs::read_to_string(chart).unwrap();
+    assert!(svg.contains("miss ratio") && svg.contains("</svg>"));
+}
+
+#[test]
+fn standard_input_cannot_be_compared() {
+    let run = run_with_input(&["-", "--no-svg", "--capacities", "1,10"], trace().as_bytes());
+    assert_eq!(run.code, Some(1));
+    assert!(run.error.contains("standard input can be read once"), "{}", run.error);
+}
