@@ -1,6 +1,8 @@
 //! What saving and restoring take, and what a restored cache is worth: its hit ratio over the
 //! requests that follow, beside that of a cache that was never stopped, and of an empty one.
 
+#![expect(clippy::print_stdout, reason = "it prints what it measures")]
+
 use clap::Parser;
 use comfy_table::{Table, presets::ASCII_MARKDOWN};
 use cortado::{Cache, Snapshot};
