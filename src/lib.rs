@@ -160,20 +160,20 @@
 //! No feature is on by default.
 //!
 //! * `serde` gives [`Stats`] and [`Durations`] serde's `Serialize`, and adds `Snapshot`,
-//!   `Cache::save` and `Cache::restore`.
+//!   `SnapshotError`, `Cache::save` and `Cache::restore`.
 //! * `metrics` adds `metrics::Exporter`, which publishes [`Stats`] through the crate metrics.
 //! * `tracing` gives each load and reload that runs a span of the crate tracing: `cache.load`,
-//!   `cache.load_many` or `cache.reload`, with the field `cache.name`, and `outcome` when it has
-//!   ended. It is a child of the span in which the value was asked for. Hits and calls that wait
-//!   for another one's load have none.
+//!   `cache.load_many` or `cache.reload`, with the field `cache.name`, and `outcome` when the
+//!   loader has returned. It is a child of the span in which the value was asked for. Hits and
+//!   calls that wait for another one's load have none.
+//! * `web-time` gives the cache the clock and the randomness of the host on
+//!   `wasm32-unknown-unknown`, which needs it. It does nothing elsewhere. `docs/guide/wasm.md` says
+//!   what else differs there.
 //! * `stream` makes [`Removals`] a `futures_core::Stream`.
 //! * `timer` adds the module `timer`: delayed items, jobs and operations, on the wheel that the
 //!   cache has.
 //! * `tokio` adds `Clock::tokio`, the clock of a tokio runtime, and a scheduler on it. With `timer`
 //!   it also adds `timer::delay_queue::DelayQueue` and `timer::Builder::on_tokio`.
-//!
-//! The library builds and runs on `wasm32-unknown-unknown` without a feature;
-//! `docs/guide/wasm.md` says what differs there.
 //!
 //! The features `sync` and `future` do nothing: they are names of moka's. The features `internals`
 //! and `loom-models` serve this crate's own tests and are outside semver.
@@ -200,6 +200,9 @@
 #![cfg_attr(not(feature = "internals"), allow(unused_imports, unused_macros))]
 #![cfg_attr(cortado_loom, allow(dead_code, unused_imports))]
 #![cfg_attr(any(feature = "internals", cortado_loom), allow(missing_docs))]
+
+#[cfg(all(target_family = "wasm", target_os = "unknown", not(feature = "web-time")))]
+compile_error!("on this target cortado needs its feature `web-time`: the clock of the host");
 
 mod clock;
 mod epoch;
@@ -317,7 +320,8 @@ pub mod ops {
 pub use primitives::time::Instant;
 
 /// The default hasher of a [`Cache`]: aHash with random keys, which resists attacks by
-/// colliding keys.
+/// colliding keys. (On `wasm32-unknown-unknown`, those that caches make for themselves have
+/// random keys, and `RandomState::new` has none.)
 pub use ahash::RandomState;
 
 /// Access to the mechanisms for this repository's own tests, fuzzers and benches. Outside semver.

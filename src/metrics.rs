@@ -1,7 +1,7 @@
 //! An exporter of [`Stats`] through the crate [metrics](https://docs.rs/metrics), by the feature
 //! `metrics`.
 //!
-//! Nothing in a cache knows of it: it publishes a snapshot when it is told to. So it costs a cache
+//! A cache never calls it: it publishes the statistics that it is given. So it costs a cache
 //! nothing, and what a metric shows is as old as the last call.
 
 use crate::removal::RemovalCause;
@@ -28,7 +28,8 @@ use std::time::Duration;
 /// | `cortado.evicted.weight` | counter | |
 /// | `cortado.loads` | counter | `result`: `success`, `failure` |
 /// | `cortado.load.duration` | histogram, seconds | |
-/// | `cortado.reloads` | counter | `result`: `success`, `failure`, `skipped` |
+/// | `cortado.reloads` | counter | `result`: `success`, `failure` |
+/// | `cortado.reloads.skipped` | counter | |
 /// | `cortado.expiry.lateness` | histogram, seconds | |
 /// | `cortado.notifications.discarded` | counter | |
 /// | `cortado.insertions.refused` | counter | |
@@ -72,10 +73,12 @@ impl Exporter {
         Self { name, load_times: Published::new(), lateness: Published::new() }
     }
 
-    /// Publishes a snapshot, later than the last one.
+    /// Publishes these statistics, which must be newer than those of the last call.
     ///
     /// Counters get the counts since the cache was built. Histograms get the durations since the
-    /// last call, each as the longest of its bucket: at most an eighth longer than it was.
+    /// last call, or since the cache was built, each as the longest of its bucket: at most an
+    /// eighth longer than it was. That is one call of the recorder for each load and each
+    /// expiration.
     pub fn publish(&mut self, stats: &Stats) {
         self.count("cortado.lookups", Some(("result", "hit")), stats.hits);
         self.count("cortado.lookups", Some(("result", "miss")), stats.misses);
@@ -89,7 +92,7 @@ impl Exporter {
         self.count("cortado.loads", Some(("result", "failure")), stats.load_failures);
         self.count("cortado.reloads", Some(("result", "success")), stats.reloads);
         self.count("cortado.reloads", Some(("result", "failure")), stats.reload_failures);
-        self.count("cortado.reloads", Some(("result", "skipped")), stats.reloads_skipped);
+        self.count("cortado.reloads.skipped", None, stats.reloads_skipped);
         self.count("cortado.notifications.discarded", None, stats.discarded_notifications);
         self.count("cortado.insertions.refused", None, stats.refused_after_close);
         self.count("cortado.panics", Some(("source", "listener")), stats.listener_panics);
@@ -149,8 +152,9 @@ fn describe() {
         ("cortado.insertions", Unit::Count, "Values that were given to the cache"),
         ("cortado.removals", Unit::Count, "Values that left the cache, by cause"),
         ("cortado.evicted.weight", Unit::Count, "Weight of entries that were evicted for room"),
-        ("cortado.loads", Unit::Count, "Loads and reloads, by whether they brought a value"),
-        ("cortado.reloads", Unit::Count, "Reloads of stale entries, by how they ended"),
+        ("cortado.loads", Unit::Count, "Loads and reloads, by whether the loader succeeded"),
+        ("cortado.reloads", Unit::Count, "Reloads of stale entries, by whether they failed"),
+        ("cortado.reloads.skipped", Unit::Count, "Reads of stale entries that began no reload"),
         ("cortado.notifications.discarded", Unit::Count, "Removals that nobody will hear of"),
         ("cortado.insertions.refused", Unit::Count, "Values that a closed cache refused"),
         ("cortado.panics", Unit::Count, "Panics of listeners and destructors"),

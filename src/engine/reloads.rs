@@ -322,7 +322,8 @@ impl Reloads {
             return false;
         }
         let Some(place) = self.place() else { return false };
-        let caller = Span::current();
+        // What is not used is dropped after the lock: a subscriber is code of the user's.
+        let mut caller = Some(Span::current());
         // Under the lock: who finds the trigger taken, and is about to wait, finds the reload in
         // the list, unless another thread is handing it on.
         let mut noted = self.noted.lock();
@@ -339,7 +340,7 @@ impl Reloads {
             retry: nanos(self.settings.retry),
             next: Next::AsBefore,
             read_at,
-            caller,
+            caller: caller.take().unwrap_or(Span::NONE),
         }));
         core.notices.note_reloads(!noted.is_empty());
         is_taken

@@ -2,6 +2,7 @@
 
 use super::Engine;
 use super::flights::FlightKind;
+use super::maintenance::SLACK_SHARE;
 use crate::clock::{NEVER, Nanos, Timestamp};
 use crate::compute::Op;
 use crate::expiration::Lease;
@@ -48,30 +49,44 @@ impl<K: Eq, V> Engine<K, V> {
         Some((node, rest))
     }
 
-    /// Whether another entry would have to leave for a new one, as of the last maintenance.
+    /// Whether another entry would have to leave for a new one of average weight. Near the bound it
+    /// runs the maintenance, since the writes that were recorded may have filled the cache.
     pub fn is_full(&self) -> bool {
-        self.core.capacity().is_some_and(|capacity| self.core.weight() >= capacity)
+        let Some(capacity) = self.core.capacity() else { return false };
+        let is_full = |slack| {
+            let (weight, entries) = (self.core.weight(), self.core.entries());
+            weight + weight.div_ceil(entries.max(1)).max(1) > capacity - capacity / slack
+        };
+        if !is_full(SLACK_SHARE) {
+            return false;
+        }
+        self.run_pending();
+        is_full(u64::MAX)
     }
 
     /// Inserts a value, unless its key has an entry, a load or a computation. Returns whether it
     /// did.
     pub fn put_if_absent(&self, key: Hashed<K>, value: V, lease: Lease) -> bool {
         self.check_key(key.as_ref());
+        // A flight would hold up a reload.
+        if self.peek_entry(key.as_ref()).is_some() {
+            return false;
+        }
         let draft = self.pool.draft(key);
         let share = || draft.share();
         let begun =
             self.begin_flight(draft.hashed(), FlightKind::Exclusive, None, &share, &|_| false);
         let Ok(flight) = begun else { return false };
         // Dropped after the flight, as those of a computation.
-        let (mut looked, mut asked);
+        let (mut looked, mut asked, result);
         asked = None;
         let flight = flight.enter();
         looked = self.look(draft.hashed());
         let is_absent = looked.entry.is_none();
         let op = if is_absent { Op::PutLoaded(Loaded::leased(value, lease)) } else { Op::Nop };
-        drop(self.act(draft, &mut looked, op, &mut asked));
+        result = self.act(draft, &mut looked, op, &mut asked);
         flight.land();
-        drop((looked, asked));
+        drop((looked, asked, result));
         self.core.after_computation();
         self.after_write();
         is_absent

@@ -186,8 +186,9 @@ impl RawPool {
     /// The memory of all nodes that were ever handed out, but for what was given back.
     pub fn bytes(&self) -> usize {
         let columns = self.shape.columns.len() * size_of::<AtomicU64>();
-        let nodes = self.handed_out().saturating_sub(self.reserve.parked());
-        size_of::<Self>() + nodes * (self.stride + columns)
+        let nodes = self.handed_out();
+        let given_back = if system::GIVES_BACK { self.reserve.parked().min(nodes) } else { 0 };
+        size_of::<Self>() + nodes * (self.stride + columns) - given_back * self.stride
     }
 
     /// Takes a free node and starts its life with one count, which the caller owns.

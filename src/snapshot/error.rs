@@ -13,11 +13,11 @@ pub enum SnapshotError {
     Foreign,
     /// The snapshot has this version of the format, which this version of cortado cannot read.
     Version(u32),
-    /// The stream ends before the snapshot does.
+    /// The stream ends before the snapshot does, or is empty.
     Truncated,
-    /// The stream is damaged: a checksum or a length is wrong.
+    /// The stream is damaged: what was read does not fit its checksum, its count or its order.
     Corrupt,
-    /// A key or a value cannot be serialized, or what was saved is not of the types that are read.
+    /// A key or a value cannot be serialized, or does not decode as the type that is read.
     Types(Box<dyn std::error::Error + Send + Sync>),
 }
 

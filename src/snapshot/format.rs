@@ -118,7 +118,7 @@ impl<R: Read> Frames<R> {
     pub fn open(mut reader: R) -> Result<(Head, Self), SnapshotError> {
         let mut magic = [0; MAGIC.len()];
         let read = read_up_to(&mut reader, &mut magic)?;
-        if magic[..read] != MAGIC[..read] || read == 0 {
+        if magic[..read] != MAGIC[..read] {
             return Err(SnapshotError::Foreign);
         }
         let mut frames = Self { reader, payload: Vec::new(), count: 0 };

@@ -83,17 +83,18 @@ impl<K: DeserializeOwned, V: DeserializeOwned> Snapshot<K, V> {
     ///
     /// # Errors
     /// If the stream is not a snapshot, is one of another version of the format, is cut off or
-    /// damaged, or has keys or values of other types. [`salvage`](Self::salvage) takes what is
-    /// whole.
+    /// damaged, or if a key or a value does not decode as `K` or `V`. (Types that decode alike are
+    /// not told apart.) [`salvage`](Self::salvage) takes what is whole.
     pub fn read(reader: impl Read) -> Result<Self, SnapshotError> {
         let (snapshot, error) = Self::salvage(reader);
         error.map_or(Ok(snapshot), Err)
     }
 
-    /// Reads a snapshot up to its end or its first damage. Returns what precedes that, and the
-    /// error.
+    /// Reads a snapshot up to its end or its first damage. Returns the entries of all pieces before
+    /// that, and the error.
     ///
-    /// The entries that are returned are whole: each piece of the stream has a checksum.
+    /// The entries that are returned are whole: each piece of the stream has a checksum. If even
+    /// the first piece is damaged, there are none, and [`saved_at`](Self::saved_at) is 1970.
     ///
     /// ```
     /// use cortado::{Cache, Snapshot, SnapshotError};
@@ -148,17 +149,19 @@ where
     /// *Consistency*: as an iteration. An entry that is there throughout is written, with a value
     /// that it had during the call.
     ///
-    /// *Format*: MessagePack with the names of fields, in pieces of some 64 KiB with a checksum
-    /// each, in a stream with a version. The stream is for the next process of the same program:
-    /// before cortado 1.0 it is no contract between minor versions. Write it to a file of another
-    /// name, and rename that when this has returned, so that a crash leaves the last one whole.
+    /// *Format*: MessagePack (in which `Some(None)` is read as `None`) with the names of fields, in
+    /// pieces of some 64 KiB with a checksum each, in a stream with a version. The stream is
+    /// for the next process of the same program: before cortado 1.0 it is no contract between
+    /// minor versions. Write it to a file of another name, and rename that when this has
+    /// returned, so that a crash leaves the last one whole.
     ///
-    /// *Blocking*: does the maintenance first, with the listener and destructors that it runs, and
-    /// waits for the writer. Reads and writes of the cache go on. In a task, call it where blocking
+    /// *Blocking*: does the maintenance first, with the listener and destructors that it runs,
+    /// holds passes up while it lists the entries, and waits for the writer. Reads and writes
+    /// of the cache go on. In a task, call it where blocking
     /// is allowed, through [`sync`](crate::future::Cache::sync).
     ///
     /// *Memory*: some 16 bytes for each entry while it runs, and one piece of the stream. Entries
-    /// that leave meanwhile are freed at the end.
+    /// that leave meanwhile are freed when they have been written, or passed over.
     ///
     /// # Errors
     /// If the writer fails, or a key or a value cannot be serialized.
@@ -182,17 +185,26 @@ where
 {
     /// Inserts entries of a snapshot, at most `limit` of them, in its order, and takes them out of
     /// the snapshot. Returns how many were inserted: zero when there is nothing left to restore, or
-    /// the cache is full. (What follows then is worth less than what is there.)
+    /// the cache is full. (The entries left over are those that the old cache valued least.)
+    /// Entries that are passed over do not count.
     ///
     /// A service restores a portion between other things, or on a thread that sleeps between the
     /// portions, so that it answers meanwhile.
     ///
-    /// *Lifetimes*: an entry lives for what is left of its lifetime, as if it were inserted with
-    /// [`insert_with_ttl`](Self::insert_with_ttl). The time since it was saved has passed, by the
-    /// clocks of the two machines; where that goes back, no time has passed. An entry without a
-    /// lifetime gets the one that the present settings give a new entry. An idle time begins
-    /// anew, unless it has ended. Where the entry was to be reloaded after some time, the rest of
-    /// that holds, too.
+    /// *Lifetimes*: an entry lives for its remaining lifetime when it was saved, minus the
+    /// wall-clock time since then ([`SystemTime`]; if it was set back, none), as if it were
+    /// inserted with [`insert_with_ttl`](Self::insert_with_ttl). An entry that never expires
+    /// gets the lifetime that the present settings give a new entry. If an idle time has ended
+    /// meanwhile, the entry is not restored; otherwise its idle time starts again. The
+    /// remaining time until an entry is stale is kept; if it has passed, the entry is stale at
+    /// once.
+    ///
+    /// *Order*: the order by which the policy evicts begins anew, as if the entries had just been
+    /// inserted.
+    ///
+    /// *Invalidations*: a snapshot does not know what was invalidated since it was saved, also
+    /// between two portions: that comes back. Restore all of it before the service takes
+    /// invalidations, or let lifetimes bound what that may do.
     ///
     /// *Other entries*: a key that has an entry, a load or a computation keeps it: that one is
     /// newer. The present capacity, weigher and eviction policy hold.

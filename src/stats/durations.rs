@@ -17,7 +17,10 @@ const BUCKETS: usize = ((64 - FINE as usize) << FINE) + (1 << FINE);
 #[derive(Debug, Default)]
 pub struct Histogram {
     counts: OnceLock<Box<[AtomicU64]>>,
+    /// The sum in nanoseconds, in two words: a cache may expire millions of entries that are days
+    /// late.
     sum: AtomicU64,
+    sum_above: AtomicU64,
     max: AtomicU64,
 }
 
@@ -45,13 +48,18 @@ impl Histogram {
         let allocate = || (0..BUCKETS).map(|_| AtomicU64::new(0)).collect();
         let counts: &[AtomicU64] = self.counts.get_or_init(allocate);
         counts[bucket(time.raw())].fetch_add(1, Relaxed);
-        self.sum.fetch_add(time.raw(), Relaxed);
+        let before = self.sum.fetch_add(time.raw(), Relaxed);
+        if before.checked_add(time.raw()).is_none() {
+            self.sum_above.fetch_add(1, Relaxed);
+        }
         self.max.fetch_max(time.raw(), Relaxed);
     }
 
     pub fn snapshot(&self) -> Durations {
         let max = Duration::from_nanos(self.max.load(Relaxed));
-        let sum = Duration::from_nanos(self.sum.load(Relaxed));
+        let above = u128::from(self.sum_above.load(Relaxed)) << 64;
+        let sum = above | u128::from(self.sum.load(Relaxed));
+        let sum = Duration::new((sum / 1_000_000_000) as u64, (sum % 1_000_000_000) as u32);
         let counts = self.counts.get().into_iter().flatten().enumerate();
         let counts = counts.map(|(at, count)| (upper(at), count.load(Relaxed)));
         let counts = counts.filter(|(_, count)| *count > 0);
@@ -109,11 +117,12 @@ impl Durations {
         self.max
     }
 
-    /// This share of the durations was no longer than what is returned: `quantile(0.99)` is the
-    /// 99th percentile. Zero if none was recorded.
+    /// The duration that at least this share (from 0 to 1) of all recorded ones do not exceed,
+    /// rounded up to its bucket: `quantile(0.99)` is the 99th percentile. Zero if none was
+    /// recorded.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Duration {
-        let rank = ((self.count() as f64 * share).ceil() as u64).max(1);
+        let rank = ((self.count() as f64 * share.clamp(0.0, 1.0)).ceil() as u64).max(1);
         let mut seen = 0;
         let reaches = |&&(_, count): &&(Duration, u64)| {
             seen += count;
@@ -148,6 +157,17 @@ mod tests {
             last = bucket(1 << shift);
         }
         assert_eq!(upper(bucket(u64::MAX)), u64::MAX);
+    }
+
+    #[test]
+    fn sums_of_long_times_are_exact() {
+        let histogram = Histogram::default();
+        let day = Duration::from_secs(86_400);
+        for _ in 0..3 {
+            histogram.record(Nanos::from_raw(u64::MAX));
+        }
+        histogram.record(crate::clock::nanos(day));
+        assert_eq!(histogram.snapshot().sum(), Duration::from_nanos(u64::MAX) * 3 + day);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 const STRIPES: usize = 8;
 
-/// A snapshot of what a cache has done since it was built; see
+/// What a cache has done since it was built, and what it has at the moment; see
 /// [`Cache::stats`](crate::Cache::stats). If other threads write the counters meanwhile, the
 /// counters may be a few operations apart. `docs/guide/metrics.md` says which to export, and what
 /// to alert on.
@@ -116,9 +116,10 @@ pub struct Stats {
     pub pending_drop_weight: u64,
     /// Bytes that the cache has in use for itself: nodes, which have keys and values as far as
     /// these are not behind a pointer; the index; the policy; the buffers. What keys and
-    /// values point to is not counted, nor is the allocator's own share. Free nodes whose
-    /// pages were given back to the system are not counted; others are, until they are.
-    /// Counted also without [`record_stats`](crate::Builder::record_stats).
+    /// values point to is not counted, nor are the allocator's own share and the overflow buckets
+    /// of the index (up to a tenth of its size). Free nodes whose pages were given back to the
+    /// system are not counted; others are, until they are. Counted also without
+    /// [`record_stats`](crate::Builder::record_stats).
     pub own_bytes: u64,
     removals: [u64; RemovalCause::ALL.len()],
     load_times: Durations,

@@ -2,7 +2,7 @@
 //! streams give.
 
 use crate::common::audited::{Audited, TasksAudited, audited, tasks_audited};
-use cortado::{Cache, Clock, Expiration, Op, Snapshot, SnapshotError};
+use cortado::{Cache, Clock, EvictionPolicy, Expiration, Op, Snapshot, SnapshotError};
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read};
@@ -159,6 +159,32 @@ fn a_full_cache_takes_no_more() {
     assert_eq!(evicted.try_iter().count(), 0);
 }
 
+/// Whatever the weights are, no entry that is restored evicts one that was restored before.
+#[test]
+fn a_cache_that_is_full_by_weight_takes_no_more() {
+    for policy in
+        [EvictionPolicy::lru(), EvictionPolicy::segmented_lru(), EvictionPolicy::tiny_lfu()]
+    {
+        let bytes = saved(&filled(1_000));
+        let (told, evicted) = channel();
+        let cache: Audited<u32, String> = audited(
+            Cache::builder()
+                .max_capacity(5_000)
+                .eviction_policy(policy)
+                .weigher(|key, _| 5 + key % 7)
+                .removal_listener(move |removed| told.send(*removed.key()).unwrap())
+                .build(),
+        );
+        let mut snapshot = Snapshot::read(bytes.as_slice()).unwrap();
+        let restored = cache.restore(&mut snapshot, usize::MAX);
+        assert_eq!(cache.restore(&mut snapshot, usize::MAX), 0);
+        cache.run_pending_tasks();
+        assert_eq!(restored, cache.entry_count() as usize);
+        assert!(cache.weighted_size() > 4_900, "{}", cache.weighted_size());
+        assert_eq!(evicted.try_iter().count(), 0);
+    }
+}
+
 #[test]
 fn caches_of_tasks_are_saved_through_their_other_face() {
     let cache: TasksAudited<u32, String> = tasks_audited(cortado::future::Cache::new(10));
@@ -192,8 +218,7 @@ fn a_snapshot_that_is_cut_off() {
     {
         let (part, error) = Snapshot::<u32, String>::salvage(&bytes[..length]);
         match error.expect("the end is missing") {
-            SnapshotError::Foreign => assert_eq!(length, 0),
-            SnapshotError::Truncated => assert!(length > 0),
+            SnapshotError::Truncated => {}
             error => panic!("{error} at {length}"),
         }
         assert!(part.len() >= kept && part.len() <= 1_500);
@@ -226,7 +251,7 @@ fn a_snapshot_that_is_damaged() {
 
 #[test]
 fn other_streams_are_foreign() {
-    for bytes in [&b""[..], b"{\"a\": 1}", b"\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", b"cortado: a crate"] {
+    for bytes in [&b"{\"a\": 1}"[..], b"\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", b"cortado: a crate"] {
         let error = Snapshot::<u32, String>::read(bytes).unwrap_err();
         assert!(matches!(error, SnapshotError::Foreign), "{error}");
     }

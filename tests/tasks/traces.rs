@@ -251,3 +251,26 @@ fn a_reload_has_the_span_of_the_read_that_triggered_it() {
     assert_eq!(cache.stats().reload_failures, 1);
     assert_eq!(spans.ended(), [seen("cache.reload", "none")]);
 }
+
+/// A refresh of a key without an entry loads it elsewhere, in the span of the call.
+#[test]
+fn a_refresh_of_an_absent_key_has_the_span_of_its_caller() {
+    let spans = Spans::default();
+    let dispatch = tracing::Dispatch::new(spans.subscriber());
+    let _subscriber = tracing::dispatcher::set_default(&dispatch);
+    let (jobs, queue) = std::sync::mpsc::channel::<cortado::Job>();
+    let builder = Cache::builder()
+        .name("pages")
+        .refresh_after_write(Duration::from_secs(60))
+        .executor(move |job| jobs.send(job).unwrap());
+    let cache =
+        loading_audited(builder.build_with_loader(|key: u32| Ok::<_, ()>(Loaded::new(key))));
+    info_span!("request").in_scope(|| assert!(cache.refresh(&1)));
+    let elsewhere = std::thread::spawn(move || {
+        let _subscriber = tracing::dispatcher::set_default(&dispatch);
+        queue.try_iter().for_each(|job| job());
+    });
+    elsewhere.join().unwrap();
+    assert_eq!(cache.cache().get(&1), Some(1));
+    assert_eq!(spans.ended(), [seen("cache.load", "value")]);
+}

@@ -158,7 +158,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> WithHasher<K, V, S> {
         loop {
             let (own, other) = self.begin_round(&mut wanted, &mut missing);
             if !own.is_empty() {
-                let timer = self.time_load(Work::BulkLoad);
+                let timer = polled(&own, &Span::NONE, || self.time_load(Work::BulkLoad));
                 let made = polled(&own, timer.span(), || loader(&keys_of(&wanted, &own)));
                 let landed = self.land_round(&mut wanted, own, timer, made, &mut failed);
                 // None was delivered as long as loads of this call were under way.

@@ -24,3 +24,5 @@ pub use record::take_owed_room;
 pub use run::{FEW_FLUSHES, PATIENT_UNITS};
 #[cfg(all(test, feature = "internals", not(cortado_loom)))]
 pub use upkeep::Maintenance;
+#[cfg(feature = "serde")]
+pub use upkeep::SLACK_SHARE;

@@ -149,6 +149,8 @@ pub struct UpkeepSettings {
     pub weighs: bool,
     /// When the cache was built.
     pub built: Timestamp,
+    /// Of the policy's random numbers.
+    pub seed: u64,
 }
 
 impl UpkeepSettings {
@@ -156,7 +158,11 @@ impl UpkeepSettings {
         let (geometry, eviction) = (config.geometry(), config.eviction.0);
         // Of the thread that builds: one that writes may be bound to a core.
         let _ = stripe_count();
-        Self { geometry, eviction, weighs: config.weighs, built }
+        // Here, since the source of randomness may fail. A model's executions must be repeatable,
+        // so the seed is fixed.
+        let random = || crate::hash::random_state().hash_one("policy");
+        let seed = if cfg!(cortado_loom) { 0 } else { random() };
+        Self { geometry, eviction, weighs: config.weighs, built, seed }
     }
 }
 
@@ -201,10 +207,7 @@ pub struct Maintenance {
 
 impl Maintenance {
     pub fn new(settings: &UpkeepSettings, capacity: Option<u64>) -> Self {
-        // A model's executions must be repeatable, so the seed is fixed.
-        let random = || crate::hash::random_state().hash_one("policy");
-        let seed = || if cfg!(cortado_loom) { 0 } else { random() };
-        let policy_for = |capacity| Policy::of_kind(settings.eviction, capacity, seed());
+        let policy_for = |capacity| Policy::of_kind(settings.eviction, capacity, settings.seed);
         Self {
             wheel: Wheel::new(plain::Arc::clone(&settings.geometry), settings.built),
             policy: capacity.map(policy_for),

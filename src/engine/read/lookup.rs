@@ -68,7 +68,8 @@ impl<'g, K, V> NodeRef<'g, K, V> {
     #[inline]
     pub fn key(self) -> &'g K {
         // SAFETY: only `Engine` in this file makes a NodeRef, of an id that it read from the index
-        // under a guard that lives for 'g; published nodes have their keys (rules 2 and 3).
+        // under a guard that lives for 'g; published nodes have their keys (rules 2 and 3). One of
+        // `node_at` lives for as long as its caller holds such a guard.
         unsafe { self.address.key() }
     }
 
@@ -204,7 +205,8 @@ impl<K, V> Engine<K, V> {
         if exact { self.search_exact(guard, key) } else { self.search(guard, key) }
     }
 
-    /// The node of an id that the index holds, under a guard.
+    /// The node of an id that the index held under a guard of the caller's, who drops what this
+    /// returns before that guard. (`renew` is reached by a pointer that cannot name a `NodeRef`.)
     pub(super) fn node_at(&self, id: NodeId) -> NodeRef<'_, K, V> {
         let address = self.pool.address(id);
         NodeRef { address, id, seen: address.meta().deadline() }

@@ -47,8 +47,11 @@ impl<K: Eq + Clone, V> Engine<K, V> {
                 Ok(flight) => flight,
                 Err(ended) => return (ended, None),
             };
-            let _caller = reloading.caller.enter();
-            let timer = self.time_load(Work::Reload);
+            let timer = {
+                let _mark = flight.mark_poll();
+                let _caller = reloading.caller.enter();
+                self.time_load(Work::Reload)
+            };
             let result = {
                 let _mark = flight.mark_poll();
                 let _entered = timer.span().enter();

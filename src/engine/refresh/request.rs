@@ -16,6 +16,7 @@ use crate::node::GONE;
 use crate::pool::Handle;
 use crate::primitives::time::Instant;
 use crate::primitives::{catch_user_panic, seeded};
+use crate::span::Span;
 use crate::to_key::ToKey;
 use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, Weak};
@@ -198,8 +199,9 @@ where
         let place = self.refresh().and_then(|reloads| reloads.place());
         let Some(place) = place else { return false };
         // A job must not keep the cache: the executor may be the cache's own.
-        let (engine, key) = (Arc::downgrade(self), key.to_key());
+        let (engine, key, caller) = (Arc::downgrade(self), key.to_key(), Span::current());
         self.core.notices.executor.execute_reload(caught(move || {
+            let _caller = caller.enter();
             // Nothing holds the job back: its thread may be the one that receives.
             let _mark = ReentrancyMark::push(Frame::Task);
             if let Some(engine) = engine.upgrade() {

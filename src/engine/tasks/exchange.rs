@@ -102,7 +102,8 @@ impl<Q, A> Exchange<Q, A> {
                     poll_user(question, context)
                 };
                 let Poll::Ready(reply) = poll else { return Poll::Pending };
-                *self.lock() = State::Replied(reply);
+                let asked = mem::replace(&mut *self.lock(), State::Replied(reply));
+                drop(asked);
             }
             let poll = operation.as_mut().poll(context);
             if poll.is_ready() {

@@ -272,7 +272,9 @@ impl<K: Eq + Clone, V> Engine<K, V> {
     ) -> Option<Entry<K, V>> {
         let node = self.pool.handle(reloading.node().clone());
         let made = {
-            let result = pin!(Some(asked(loader.reload(node.key(), node.value()))));
+            // In a future of its own, so that all of the loader's code runs in its span.
+            let reload = async { asked(loader.reload(node.key(), node.value())).await };
+            let result = pin!(Some(reload));
             let exchange = Exchange::new();
             let operation = pin!(Some(self.reload_asking(reloading, &exchange)));
             Parts { exchange: &exchange, operation, user: result }.run(made_before, identity).await
@@ -292,6 +294,7 @@ impl<K: Eq + Clone, V> Engine<K, V> {
             Some(Err(ended)) => Some((ended, None)),
             Some(Ok(flight)) => {
                 let timer = {
+                    let _mark = flight.mark_poll();
                     let _caller = reloading.caller.enter();
                     self.time_load(Work::Reload)
                 };

@@ -127,7 +127,10 @@ impl<K: Eq, V> Engine<K, V> {
                 }
             }
         };
-        let timer = self.time_load(Work::Load);
+        let timer = {
+            let _mark = flight.mark_poll();
+            self.time_load(Work::Load)
+        };
         let made = exchange.ask(flight.token(), timer.span(), old).await;
         timer.stop(made.is_ok());
         as_task(|| {
@@ -236,7 +239,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> WithHasher<K, V, S> {
         loop {
             let (own, other) = as_task(|| self.begin_round(&mut wanted, &mut missing));
             if !own.is_empty() {
-                let timer = self.time_load(Work::BulkLoad);
+                let timer = polled(&own, &Span::NONE, || self.time_load(Work::BulkLoad));
                 let mut round = Round { own, loading: None };
                 let span = timer.span();
                 let (made, own) = round.run(span, |own| loader(&keys_of(&wanted, own))).await;
