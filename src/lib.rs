@@ -21,6 +21,27 @@
 //! assert!(dns.expires_in("example.org").has_entry());
 //! ```
 //!
+//! # Which method do I want?
+//!
+//! | I want to | method |
+//! |---|---|
+//! | read a value | [`get`](Cache::get); a handle, without `Clone`: [`get_entry`](Cache::get_entry); a reference: [`pin`](Cache::pin) |
+//! | read without prolonging the entry's life | [`peek`](Cache::peek), [`contains_key`](Cache::contains_key) |
+//! | write a value | [`insert`](Cache::insert), [`insert_with_ttl`](Cache::insert_with_ttl), [`insert_until`](Cache::insert_until) |
+//! | read a value, or make it once for all callers | [`get_with`](Cache::get_with); if making it may fail, or says how long it lives: [`load`](Cache::load) |
+//! | the same for many keys | [`get_many_with`](Cache::get_many_with) |
+//! | always the same way of making values | [`build_with_loader`](Builder::build_with_loader), which also reloads stale ones |
+//! | look, decide and write as one step | [`entry`](Cache::entry) and [`and_compute_with`](KeyEntry::and_compute_with) |
+//! | know or change how long an entry lives | [`expires_in`](Cache::expires_in), [`set_ttl`](Cache::set_ttl), [`touch`](Cache::touch), [`persist`](Cache::persist) |
+//! | set lifetimes by a rule | [`time_to_live`](Builder::time_to_live), [`time_to_idle`](Builder::time_to_idle), [`expire_after`](Builder::expire_after) |
+//! | remove | [`remove`](Cache::remove), [`invalidate`](Cache::invalidate), [`retain`](Cache::retain), [`invalidate_all`](Cache::invalidate_all) |
+//! | hear of removals | [`removal_listener`](Builder::removal_listener), [`removals`](Builder::removals) |
+//! | expire on time in an idle process | [`scheduler`](Builder::scheduler) |
+//! | any of these in async code | [`future::Cache`] |
+//!
+//! The [guide] has a page for each subject, from [tokens](guide::tokens) and
+//! [sessions](guide::sessions) to [changing over from moka](guide::changing_over).
+//!
 //! # Trade-offs
 //!
 //! * **No background thread unless you ask for one.** The cache never *returns* an expired entry.
@@ -72,7 +93,8 @@
 //! [`future::Cache`] is the same cache for `async` code: [`Cache::future`] and
 //! [`future::Cache::sync`] turn one handle into the other. Its operations await what those of
 //! [`Cache`] block for, by wakers, on any runtime. Threads and tasks share loads. A future that is
-//! dropped cancels its operation. `docs/guide/async.md` has a program for each point.
+//! dropped cancels its operation. The page [tasks](guide::tasks) has a program for each
+//! point.
 //!
 //! ```
 //! use cortado::{Loaded, future::Cache};
@@ -136,7 +158,7 @@
 //! With [`refresh_after_write`](Builder::refresh_after_write) an entry has a *soft* deadline, too.
 //! Past it the entry is stale: it is still a living entry for every operation, and one of its
 //! readers has it reloaded by a [`Loader`]. [`Cache::make_stale`] makes an entry stale by hand.
-//! `docs/guide/refresh.md` has a program for each point.
+//! The page [refresh](guide::refresh) has a program for each point.
 //!
 //! In tests use [`Clock::manual`] and never sleep.
 //!
@@ -167,8 +189,8 @@
 //!   loader has returned. It is a child of the span in which the value was asked for. Hits and
 //!   calls that wait for another one's load have none.
 //! * `web-time` gives the cache the clock and the randomness of the host on
-//!   `wasm32-unknown-unknown`, which needs it. It does nothing elsewhere. `docs/guide/wasm.md` says
-//!   what else differs there.
+//!   `wasm32-unknown-unknown`, which needs it. It does nothing elsewhere. The page
+//!   [wasm](guide::wasm) says what else differs there.
 //! * `stream` makes [`Removals`] a `futures_core::Stream`.
 //! * `timer` adds the module `timer`: delayed items, jobs and operations, on the wheel that the
 //!   cache has.
@@ -198,6 +220,8 @@
 // Audits, recounts and doors for tests, fuzzers and benches are there with the feature `internals`,
 // and in models. What only they name is imported and re-exported in any case.
 #![cfg_attr(not(feature = "internals"), allow(unused_imports, unused_macros))]
+// On docs.rs each item names its feature.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(cortado_loom, allow(dead_code, unused_imports))]
 #![cfg_attr(any(feature = "internals", cortado_loom), allow(missing_docs))]
 
@@ -265,7 +289,11 @@ pub mod timer;
 #[cfg(all(test, feature = "internals", not(cortado_loom)))]
 mod whitebox;
 
-/// Compiles the programs in the documents.
+/// Only in the documentation.
+#[cfg(doc)]
+pub mod guide;
+
+/// Compiles the programs of the README.
 #[cfg(doctest)]
 #[path = "whitebox/documents.rs"]
 mod documents;

@@ -23,7 +23,7 @@ use std::sync::Arc;
 /// load or reload of a key runs at a time, unless a write of the key comes meanwhile.
 ///
 /// The cache owns the loader. A loader that owns its own cache is a cycle, and neither is ever
-/// dropped: give it a `Weak`, by `Arc::new_cyclic` (`docs/guide/refresh.md`).
+/// dropped: give it a `Weak`, by `Arc::new_cyclic` ([refresh](crate::guide::refresh)).
 ///
 /// ```
 /// use cortado::{Cache, Loaded, Loader, Reloaded};

@@ -44,7 +44,7 @@ impl<K, V, C, M> Builder<K, V, C, M> {
     /// [`removals`](Self::removals).
     ///
     /// The cache owns the listener. A listener that owns its own cache is a cycle, and neither is
-    /// ever dropped: give it a `Weak`, by `Arc::new_cyclic` (`docs/guide/listeners.md`).
+    /// ever dropped: give it a `Weak`, by `Arc::new_cyclic` ([listeners](crate::guide::listeners)).
     ///
     /// *Blocking*: a slow listener holds up the thread that it runs on and further notifications of
     /// this cache. It holds up no other thread and no other cache.
