@@ -8,6 +8,17 @@ use crate::sources::{files, root};
 use std::collections::BTreeMap;
 use std::fs;
 
+/// The documents that name suites.
+const PAGES: [&str; 7] = [
+    "CONTRIBUTING.md",
+    "tests/README.md",
+    "docs/how-to-change.md",
+    "docs/reliability.md",
+    "docs/unsafe.md",
+    "docs/mutants.md",
+    "docs/performance.md",
+];
+
 /// Parts that other things than programs of `tests/` have.
 const OTHERS: [&str; 2] = ["lib", "stalls"];
 
@@ -99,8 +110,7 @@ fn no_filter_meets_two_modules() {
 fn suites_that_documents_name_are_there() {
     let tests = tests();
     let mut suites = 0;
-    for page in ["docs/reliability.md", "docs/unsafe.md", "docs/mutants.md", "docs/performance.md"]
-    {
+    for page in PAGES {
         let text = fs::read_to_string(root().join(page)).unwrap();
         for code in text.split('`').skip(1).step_by(2) {
             // `memory::drops`, `cargo test --test memory drops::`
