@@ -222,13 +222,15 @@ fn a_panic_ends_the_moving() {
 /// A table that was left goes when nobody can be in it any more, a large one piece by piece.
 #[test]
 fn outgrown_tables_go_piece_by_piece() {
-    for (entries, pieces) in [(113, 1), (1_000_000, 33)] {
+    // On other systems no memory is given back before the whole table is freed.
+    let large = if cfg!(target_os = "linux") { 33 } else { 1 };
+    for (entries, pieces) in [(113, 1), (1_000_000, large)] {
         let index = Index::with_capacity(entries);
         assert_eq!(pieces_after(&index, 10 * entries), pieces);
     }
     let index = grown(18);
-    assert!(free_retired(&index) > 33, "the large one is current");
-    assert_eq!(pieces_after(&index, 0), 33);
+    assert!(free_retired(&index) > large, "the large one is current");
+    assert_eq!(pieces_after(&index, 0), large);
     assert_eq!(index.buckets(&pin()), 1 << 14);
 }
 
