@@ -289,7 +289,7 @@ pub mod timer;
 #[cfg(all(test, feature = "internals", not(cortado_loom)))]
 mod whitebox;
 
-/// Only in the documentation.
+// Only in the documentation.
 #[cfg(doc)]
 pub mod guide;
 
