@@ -18,8 +18,8 @@ const STRIPES: usize = 8;
 
 /// What a cache has done since it was built, and what it has at the moment; see
 /// [`Cache::stats`](crate::Cache::stats). If other threads write the counters meanwhile, the
-/// counters may be a few operations apart. The page [metrics](crate::guide::metrics) says which to export, and what
-/// to alert on.
+/// counters may be a few operations apart. The page [metrics](crate::guide::metrics) says which to
+/// export, and what to alert on.
 ///
 /// ```
 /// use cortado::{Cache, Clock, RemovalCause};
