@@ -3,6 +3,13 @@
 //! ```text
 //! cargo run --example bulk_loads
 //! ```
+//!
+//! Pasted into a crate of its own, it needs this:
+//!
+//! ```toml
+//! [dependencies]
+//! cortado = "0.1"
+//! ```
 #![expect(clippy::print_stdout, reason = "an example prints what it does")]
 
 use cortado::{Cache, Clock};

@@ -5,7 +5,13 @@
 //! cargo run --example restart
 //! ```
 //!
-//! Needs the features `serde` of cortado, and `derive` of serde.
+//! Pasted into a crate of its own, it needs this:
+//!
+//! ```toml
+//! [dependencies]
+//! cortado = { version = "0.1", features = ["serde"] }
+//! serde = { version = "1", features = ["derive"] }
+//! ```
 #![expect(clippy::print_stdout, reason = "an example prints what it does")]
 
 use cortado::{Cache, Snapshot, SnapshotError};
