@@ -9,7 +9,7 @@ mod table;
 pub use csv::write_csv;
 pub use curves::curves;
 pub use rows::rows;
-pub use table::table;
+pub use table::{by_row, table};
 
 use crate::figure::Figure;
 use serde::Serialize;

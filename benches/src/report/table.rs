@@ -16,6 +16,30 @@ pub fn distinct<'r, T: PartialEq>(records: &'r [Record], part: impl Fn(&'r Recor
     parts
 }
 
+/// A row for each case, metric and parameter, a column for each subject; a dash where there is no
+/// record.
+pub fn by_row(records: &[Record]) -> Table {
+    let subjects = distinct(records, |record| record.subject.as_str());
+    let mut table = Table::new();
+    table.load_preset(ASCII_MARKDOWN);
+    table.set_header(["", "", ""].into_iter().chain(subjects.iter().copied()));
+    let key = |r: &Record| (r.case.clone(), r.metric, r.unit, r.parameter, r.at);
+    for row in distinct(records, key) {
+        let (case, metric, unit, parameter, at) = &row;
+        let with = if parameter.is_empty() { String::new() } else { format!("{at} {parameter}") };
+        let cells = subjects.iter().map(|subject| {
+            let of_row = |record: &&Record| record.subject == *subject && key(record) == row;
+            records.iter().find(of_row).map_or_else(|| "–".to_owned(), cell)
+        });
+        let heads = [case.clone(), format!("{metric}, {unit}"), with];
+        table.add_row(heads.into_iter().chain(cells));
+    }
+    for column in table.column_iter_mut().skip(3) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
 fn cell(record: &Record) -> String {
     match record.ratio {
         Some(ratio) => format!("{} ({ratio:.2}×)", short(record.median)),

@@ -12,7 +12,7 @@ use clap::Parser;
 use cortado_benches::heap::Heap;
 use cortado_benches::key::Key;
 use cortado_benches::machine::{Versions, description_with_allocator};
-use cortado_benches::report::{Record, compare, table, write_csv};
+use cortado_benches::report::{Record, by_row, compare, table, write_csv};
 use cortado_benches::value::{Inline, Page, Shared};
 use options::{Keys, Options, Values};
 use std::fs::File;
@@ -62,6 +62,9 @@ fn main() -> anyhow::Result<()> {
     match options.keys {
         Keys::U64 => run::<u64>(&options, &mut report),
         Keys::String => run::<String>(&options, &mut report),
+    }
+    if options.scale {
+        println!("{}\n\n{}", description_with_allocator(), by_row(&report.records));
     }
     if let Some(directory) = &options.plots {
         plots::draw(directory, &report.records)?;

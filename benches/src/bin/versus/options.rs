@@ -1,9 +1,19 @@
 //! The command line.
 
 use clap::{Parser, ValueEnum};
+use cortado_benches::machine::cores;
 use cortado_benches::subject::Rival;
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// What `--scale` runs.
+const SCALING: [&str; 5] = [
+    "zipf reads, all resident",
+    "90 % reads, 10 % updates",
+    "updates",
+    "unique inserts, full",
+    "mass expiry",
+];
 
 /// Compares cortado with other caches, and with maps as floors.
 #[derive(Clone, Debug, Parser)]
@@ -39,6 +49,10 @@ pub struct Options {
     /// The cache whose figures the ratios refer to.
     #[arg(long, value_enum, default_value_t = Rival::Cortado)]
     pub relative_to: Rival,
+    /// How the caches scale: from one thread to two for each core, in reads, 90 % reads, updates,
+    /// unique inserts and mass expiry, all in one table at the end. For the table of your machine.
+    #[arg(long, conflicts_with_all = ["threads", "only"])]
+    pub scale: bool,
     /// A first look, in little time and with figures to match.
     #[arg(long)]
     pub quick: bool,
@@ -78,7 +92,15 @@ pub enum Values {
 
 impl Options {
     /// With what `--quick` changes.
-    pub fn settled(self) -> Self {
+    pub fn settled(mut self) -> Self {
+        if self.scale {
+            let most = 2 * cores();
+            self.threads = (0..).map(|bits| 1 << bits).take_while(|it| *it < most).collect();
+            self.threads.push(most);
+            if self.subjects == Rival::usual() {
+                self.subjects = vec![Rival::Cortado, Rival::MokaExpiry, Rival::QuickCache];
+            }
+        }
         if !self.quick {
             return self;
         }
@@ -102,7 +124,7 @@ impl Options {
 
     /// Whether what has this name is to be run.
     pub fn wants(&self, name: &str) -> bool {
-        name.contains(&self.only)
+        if self.scale { SCALING.contains(&name) } else { name.contains(&self.only) }
     }
 
     /// The caches that are asked for and can do what is needed.
