@@ -27,9 +27,9 @@
 //! Not chosen:
 //!
 //! * Four counters per key, one in each quarter of the block: the same hit ratios
-//!   (`docs/eviction.md`), and a unique insert takes 90 instructions more. After a scan, one
-//!   stranger in ten seems popular, in place of one in 50. The price of two: while there is one
-//!   count per entry, up to one key in 40 seems to have come twice.
+//!   (`docs/notes/2026-11-29-eviction.md`), and a unique insert takes 90 instructions more. After a
+//!   scan, one stranger in ten seems popular, in place of one in 50. The price of two: while there
+//!   is one count per entry, up to one key in 40 seems to have come twice.
 //! * A period per block: busy blocks would age faster than quiet ones.
 //! * Counters spread over the whole table: one more cache miss for slightly fewer collisions.
 
@@ -44,7 +44,7 @@ use crate::prefetch::prefetch;
 use blocks::{Blocks, Spread, spread};
 
 /// Counts per entry before the first halving. This is twice TinyLFU's choice: a period of 10 loses
-/// 0.2 points of hit ratio more (`docs/eviction.md`).
+/// 0.2 points of hit ratio more (`docs/notes/2026-11-29-eviction.md`).
 pub const PERIOD: u64 = 20;
 
 /// Number of blocks that one count halves during a sweep.
@@ -54,7 +54,7 @@ pub const SWEEP: usize = 16;
 pub const MAX_FREQUENCY: u8 = 15;
 
 /// Number of entries per block of 64 bytes. Half the sketch lost 0.1 points of hit ratio more, and
-/// twice the sketch gained only 0.03 (`docs/eviction.md`).
+/// twice the sketch gained only 0.03 (`docs/notes/2026-11-29-eviction.md`).
 const ENTRIES_PER_BLOCK: usize = 8;
 /// The number of blocks that is enough for any number of entries below it: 4 KiB.
 const AMPLE_BLOCKS: usize = 64;

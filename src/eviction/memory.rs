@@ -13,7 +13,7 @@
 //!    overwrites the oldest leaver of its kind there. There is one line per 62 entries, which takes
 //!    1.03 bytes per entry. So the memory of each kind lasts for a quarter as many leavers as there
 //!    are entries. An eighth does equally well, a half loses 0.1 points of hit ratio more
-//!    (`docs/eviction.md`).
+//!    (`docs/notes/2026-11-29-eviction.md`).
 //! 2. Below 64 entries, a line uses one place of each kind for every four entries. So a small
 //!    cache, too, remembers a quarter as many leavers as it has entries.
 //! 3. A remembered key is removed from the memory when it comes back. A new key is taken for

@@ -17,7 +17,7 @@
 //!
 //! A *duel* is TinyLFU's admission test. `queues` implements the diagram, `targets` the sizes of
 //! the regions, and `memory` has the fingerprints of what left. `docs/eviction.md` has the reasons,
-//! the measurements and what was tried.
+//! and which test shows each rule. `docs/notes/2026-11-29-eviction.md` has the measurements.
 //!
 //! # Rules
 //!

@@ -12,14 +12,14 @@
 use super::memory::Leaver;
 
 /// The first target of the window is this part of the maximum. A 20th does equally well, a fifth
-/// loses 0.3 points of hit ratio more (`docs/eviction.md`).
+/// loses 0.3 points of hit ratio more (`docs/notes/2026-11-29-eviction.md`).
 const FIRST: u64 = 50;
 /// The least target of the window is this part of the maximum.
 const LEAST: u64 = 100;
 /// The least that the window leaves to the main region is this part of the maximum.
 const LEAST_OF_MAIN: u64 = 50;
 /// The target of the protected region, as a share of the main region's target. Shares of 60 % and
-/// 95 % lost 0.1 points of hit ratio more (`docs/eviction.md`).
+/// 95 % lost 0.1 points of hit ratio more (`docs/notes/2026-11-29-eviction.md`).
 const PROTECTED_SHARE: f64 = 0.8;
 
 /// See the [module](self).

@@ -9,13 +9,17 @@ use std::collections::BTreeMap;
 use std::fs;
 
 /// The documents that name suites.
-const PAGES: [&str; 6] = [
+const PAGES: [&str; 10] = [
     "CONTRIBUTING.md",
     "tests/README.md",
     "docs/how-to-change.md",
     "docs/reliability.md",
     "docs/unsafe.md",
     "docs/performance.md",
+    "docs/eviction.md",
+    "docs/flights.md",
+    "docs/notifications.md",
+    "docs/refresh.md",
 ];
 
 /// Parts that other things than programs of `tests/` have.

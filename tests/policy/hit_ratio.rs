@@ -52,8 +52,8 @@ fn skewed_loads_beat_lru() {
     assert!(ours > lru + 8.0, "{ours:.1} %, LRU {lru:.1} %");
 }
 
-/// Loops of so many keys, of which the cache has room for 50, 80, 90 and 95 %: `docs/eviction.md`
-/// has what they hit.
+/// Loops of so many keys, of which the cache has room for 50, 80, 90 and 95 %:
+/// `docs/notes/2026-11-29-eviction.md` has what they hit.
 #[test]
 fn loops_larger_than_the_cache_hit() {
     for (keys, least) in [(1_000, 40.0), (625, 58.0), (556, 72.0), (526, 80.0)] {
