@@ -9,7 +9,7 @@
 //! one here, so that a deadline that lost its top bit is never zero.
 //!
 //! # The coarse reading
-//! A lookup compares a deadline with the present. `CLOCK_MONOTONIC_COARSE` (Linux) costs a seventh
+//! A lookup compares a deadline with the present. `CLOCK_MONOTONIC_COARSE` (Linux) costs an eighth
 //! of `Instant::now`. It lags behind by 5 ms on average and by 53 ms at worst, in 6·10⁷ samples
 //! with more busy threads than cores. The worst lag is preemption between the two readings
 //! (`docs/performance.md` has the command). The coarse clock never runs ahead. Hence:

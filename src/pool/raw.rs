@@ -46,7 +46,7 @@ pub struct RawPool {
 
 /// Sentinels of up to this many bytes are aligned by the allocator.
 const SMALL: usize = 1024;
-/// Prefetch distance of drops, in nodes (`docs/performance.md` has the gain).
+/// Prefetch distance of drops, in nodes (`docs/notes/2026-11-29-performance.md` has the gain).
 const AHEAD: usize = 4;
 /// The first id that is handed out.
 const FIRST_ID: NodeId = NodeId::from_raw(1);

@@ -177,8 +177,8 @@ impl Keeper<'_> {
     /// With more threads than cores, nearly always some thread was preempted while it held a
     /// guard. It gets the core back when the other threads have used up their time, some
     /// milliseconds each. Until then nodes and values cannot be used again, so all writes go to
-    /// memory that has left the processor's caches. `docs/performance.md` has the gain, which
-    /// depends on what else the machine does.
+    /// memory that has left the processor's caches. `docs/notes/2026-11-29-performance.md` has the
+    /// gain, which depends on what else the machine does.
     fn pass_under(
         self,
         guard: Guard,
