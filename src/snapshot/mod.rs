@@ -243,7 +243,8 @@ where
     }
 }
 
-/// How an entry lives on that was `down` for so long; `None` if its life has ended.
+/// The lease with which an entry goes on after its cache was `down` for so long; `None` if its life
+/// has ended meanwhile.
 fn lease_after(rest: Rest, down: Duration) -> Option<Lease> {
     let left = |rest: Nanos| rest.to_duration().checked_sub(down).filter(|left| !left.is_zero());
     let lifetime = match rest.life {

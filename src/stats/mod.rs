@@ -114,11 +114,10 @@ pub struct Stats {
     pub evicted_weight: u64,
     /// Weight of the entries that [`pending_drops`](Self::pending_drops) counts.
     pub pending_drop_weight: u64,
-    /// Bytes that the cache has in use for itself: nodes, which have keys and values as far as
-    /// these are not behind a pointer; the index; the policy; the buffers. What keys and
-    /// values point to is not counted, nor are the allocator's own share and the overflow buckets
-    /// of the index (up to a tenth of its size). Free nodes whose pages were given back to the
-    /// system are not counted; others are, until they are. Counted also without
+    /// Bytes of the cache's own memory: its nodes, with the parts of keys and values that are not
+    /// behind a pointer; the index without its overflow buckets, which are up to a tenth of it;
+    /// the policy; the buffers. What the allocator adds is not counted. Free nodes count until
+    /// their pages go back to the system. Counted also without
     /// [`record_stats`](crate::Builder::record_stats).
     pub own_bytes: u64,
     removals: [u64; RemovalCause::ALL.len()],

@@ -19,7 +19,8 @@ use crate::span::{Span, Work};
 use crate::to_key::ToKey;
 use std::convert::Infallible;
 
-/// Counts a load, and is its span; as failed, if the loader makes no value or panics.
+/// Times a load, counts it, and holds its span. The load counts as failed if its loader makes no
+/// value or panics.
 pub struct LoadTimer<'a> {
     core: &'a Core,
     started: Option<Instant>,

@@ -84,7 +84,7 @@ impl Pass<'_> {
         let published = &self.upkeep.published;
         if died > 0 {
             published.unreclaimed.fetch_add(died, Ordering::Relaxed);
-            self.upkeep.change_unreclaimed_weight(self.died_weight, 0);
+            self.upkeep.unreclaimed_weight.fetch_add(self.died_weight, Ordering::Relaxed);
             let grace = next_grace();
             let opened = self.state.dead.iter_mut().rev();
             let opened = opened.take_while(|batch| batch.grace.is_none());
@@ -160,7 +160,7 @@ impl Pass<'_> {
         }
         self.state.yields = 0;
         unreclaimed.fetch_sub(given_up, Ordering::Relaxed);
-        self.upkeep.change_unreclaimed_weight(0, weight);
+        self.upkeep.unreclaimed_weight.fetch_sub(weight, Ordering::Relaxed);
         over
     }
 

@@ -44,7 +44,7 @@ pub struct Upkeep {
     /// How many threads must have the maintenance lock. Unsynchronised hint. A stale value costs
     /// one superfluous or postponed pass.
     lock_waiters: GuardedU32,
-    /// The weight of all dead nodes. The maintenance lock orders its changes.
+    /// The weight of all dead nodes. Only the holder of the maintenance lock changes it.
     pub unreclaimed_weight: GuardedU64,
     /// The memory of the policy's tables, as of the last pass.
     pub policy_bytes: GuardedU64,
@@ -111,13 +111,6 @@ impl Upkeep {
         if let Some(policy) = &mut state.policy {
             policy.set_max_weight(capacity);
         }
-    }
-
-    /// The weight of all dead nodes grows, and then falls, by so much. The caller has the
-    /// maintenance lock.
-    pub fn change_unreclaimed_weight(&self, more: u64, less: u64) {
-        let weight = &self.unreclaimed_weight;
-        weight.store(weight.load(Ordering::Relaxed) + more - less, Ordering::Relaxed);
     }
 
     /// The memory of the buffers and of the policy's tables, roughly.

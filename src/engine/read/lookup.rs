@@ -68,8 +68,8 @@ impl<'g, K, V> NodeRef<'g, K, V> {
     #[inline]
     pub fn key(self) -> &'g K {
         // SAFETY: only `Engine` in this file makes a NodeRef, of an id that it read from the index
-        // under a guard that lives for 'g; published nodes have their keys (rules 2 and 3). One of
-        // `node_at` lives for as long as its caller holds such a guard.
+        // under a guard that lives for 'g; published nodes have their keys (rules 2 and 3). The
+        // caller of `node_at` holds such a guard for as long as it uses the node.
         unsafe { self.address.key() }
     }
 
