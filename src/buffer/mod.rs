@@ -5,9 +5,9 @@
 //! | [`read::ReadBuffer`] | ids of nodes that were read | drops the record | none promised |
 //! | [`write::WriteBuffer`] | events that must be applied | returns the event; the writer runs a pass, or, while another thread runs one, pushes into the [`spill`] | per stripe |
 //!
-//! Each buffer has about one stripe per hardware thread, because a single queue would be one
-//! contended cache line. Measured on two threads, a single write queue slowed the whole write path
-//! down to a fifth.
+//! Each buffer has about one stripe per hardware thread (the write buffer of a small cache has
+//! fewer), because a single queue would be one contended cache line. Measured on two threads, a
+//! single write queue slowed the whole write path down to a fifth.
 
 pub mod read;
 pub mod ring;

@@ -202,7 +202,9 @@ impl<K, V, C, M> Builder<K, V, C, M> {
     ///
     /// * At most a write buffer's worth of removed entries (256 per hardware thread) waits to be
     ///   unlinked. More may wait after a pass was held up because its thread was preempted.
-    /// * At most 1/64 of the entries, and at most 255, wait to be freed.
+    /// * Of those that are unlinked, operations free 64 or more, or more than an eighth of what the
+    ///   entries weigh, as soon as no guard is held any more that is older. Fewer wait for the 16
+    ///   ms.
     ///
     /// [`Cache::run_pending_tasks`] releases all of it.
     ///

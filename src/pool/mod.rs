@@ -5,7 +5,7 @@
 //! memory with its types.
 //!
 //! # Layout
-//! The first chunk holds 8 nodes. Chunks double up to 2^13 nodes; from there on, two of each size
+//! The first chunk holds 16 nodes. Chunks double up to 2^13 nodes; from there on, two of each size
 //! are followed by two of twice that size, up to 2^25. So in a pool of some 16,000 nodes or more,
 //! at most a third of the memory is allocated but not in use yet; of large chunks, the system backs
 //! that with no memory.

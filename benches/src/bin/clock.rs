@@ -17,6 +17,7 @@ struct Options {
 #[cfg(target_os = "linux")]
 #[expect(clippy::print_stdout, reason = "the figures are what this program is for")]
 fn main() {
+    use comfy_table::{Table, presets::ASCII_MARKDOWN};
     use rustix::time::{ClockId, clock_gettime};
     use std::hint::black_box;
     use std::time::Instant;
@@ -26,17 +27,17 @@ fn main() {
         time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
     };
     let options = Options::parse();
-    let cost = |name: &str, clock: &dyn Fn() -> u64| {
+    let cost = |clock: &dyn Fn() -> u64| {
         const CALLS: u32 = 10_000_000;
         let start = Instant::now();
         for _ in 0..CALLS {
             black_box(clock());
         }
-        println!("{name}: {:.1} ns", start.elapsed().as_nanos() as f64 / f64::from(CALLS));
+        format!("{:.1}", start.elapsed().as_nanos() as f64 / f64::from(CALLS))
     };
     let origin = Instant::now();
-    cost("Instant::now", &|| origin.elapsed().as_nanos() as u64);
-    cost("CLOCK_MONOTONIC_COARSE", &|| read(ClockId::MonotonicCoarse));
+    let precise = cost(&|| origin.elapsed().as_nanos() as u64);
+    let coarse = cost(&|| read(ClockId::MonotonicCoarse));
 
     let sample = || {
         let (mut total, mut worst) = (0u64, 0u64);
@@ -54,11 +55,14 @@ fn main() {
     });
     let mean = lags.iter().map(|lag| lag.0).sum::<u64>() / lags.len().max(1) as u64;
     let worst = lags.iter().map(|lag| lag.1).max().unwrap_or(0);
-    println!(
-        "lag of the coarse clock: {:.1} ms on average, {:.1} ms at worst",
-        mean as f64 / 1e6,
-        worst as f64 / 1e6
-    );
+    let ms = |nanos: u64| format!("{:.1}", nanos as f64 / 1e6);
+    println!("{}\n", cortado_benches::machine::description());
+    let mut table = Table::new();
+    table.load_preset(ASCII_MARKDOWN);
+    table.set_header(["clock", "a reading, ns", "behind on average, ms", "at worst, ms"]);
+    table.add_row(["precise".to_owned(), precise, "–".into(), "–".into()]);
+    table.add_row(["coarse".to_owned(), coarse, ms(mean), ms(worst)]);
+    println!("{table}");
 }
 
 #[cfg(not(target_os = "linux"))]

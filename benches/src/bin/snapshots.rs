@@ -59,7 +59,7 @@ fn main() -> Result<(), cortado::SnapshotError> {
     let entries = options.entries;
     println!("{} entries, {} bytes each in the stream", grouped(entries), size as u64 / entries);
     let mut table = Table::new();
-    table.load_preset(ASCII_MARKDOWN).set_header(["", "median, s", "ns an entry"]);
+    table.load_preset(ASCII_MARKDOWN).set_header(["what", "median, s", "ns an entry"]);
     for (what, readings) in ["save", "read", "restore"].iter().zip(&figures) {
         let median = Figure::of(readings).median;
         table.add_row([what.to_string(), short(median), short(median * 1e9 / entries as f64)]);

@@ -79,6 +79,7 @@ fn measure<C>(
 fn main() {
     let options = Options::parse();
     let Options { caches, entries, capacity, idle } = options;
+    println!("{}\n", cortado_benches::machine::description());
     println!(
         "{caches} caches of u64 → u64, at most {capacity} entries each, {entries} entries in each; \
          {idle} s idle\n"

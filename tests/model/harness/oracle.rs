@@ -199,8 +199,13 @@ impl Oracle {
         self.wheel = self.wheel.max(now);
     }
 
-    /// All maintenance was done.
+    /// All maintenance was done. There is no wheel yet if nothing was ever in the index: it begins
+    /// when the cache was built, and follows a clock that was set back in the first pass after the
+    /// first write.
     pub fn was_finished(&mut self) {
+        if self.published == 0 {
+            return;
+        }
         self.wheel = self.wheel.min(self.now.saturating_add(SET_BACK));
     }
 

@@ -40,9 +40,9 @@ pub struct Options {
     /// Numbers of threads to run each workload with.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2])]
     pub threads: Vec<usize>,
-    /// Only what has this in its name.
-    #[arg(long, default_value = "")]
-    pub only: String,
+    /// Only what has this in its name, or one of several.
+    #[arg(long)]
+    pub only: Vec<String>,
     /// Only these caches.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = Rival::usual())]
     pub subjects: Vec<Rival>,
@@ -124,7 +124,11 @@ impl Options {
 
     /// Whether what has this name is to be run.
     pub fn wants(&self, name: &str) -> bool {
-        if self.scale { SCALING.contains(&name) } else { name.contains(&self.only) }
+        if self.scale {
+            SCALING.contains(&name)
+        } else {
+            self.only.is_empty() || self.only.iter().any(|part| name.contains(part))
+        }
     }
 
     /// The caches that are asked for and can do what is needed.
