@@ -245,6 +245,7 @@ impl Clock {
     /// ```
     #[cfg(feature = "tokio")]
     #[must_use]
+    #[track_caller]
     pub fn tokio() -> Self {
         Self(Source::Tokio(RuntimeTime::of_current()))
     }

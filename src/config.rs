@@ -78,7 +78,8 @@ impl Config {
         if given || self.default_executor().polls() {
             return Ok(());
         }
-        let reason = "a loader that awaits needs a place to run: set `executor` or `on_tokio`";
+        let reason = "a loader that awaits needs a place to run: set `executor`, or `on_tokio` \
+                      (feature `tokio`)";
         Err(BuildError::new("executor", reason))
     }
 

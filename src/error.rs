@@ -25,9 +25,19 @@ impl BuildError {
         Self { setting, reason: reason.into() }
     }
 
-    /// Panics with this error.
+    /// Returns what was built, or panics with the error, in the name of the user's line. That takes
+    /// functions throughout: a closure does not hand its caller's line on.
+    #[track_caller]
+    pub(crate) fn or_fail<T>(built: Result<T, Self>) -> T {
+        match built {
+            Ok(built) => built,
+            Err(error) => error.fail(),
+        }
+    }
+
     #[cold]
-    pub(crate) fn fail(self) -> ! {
+    #[track_caller]
+    fn fail(self) -> ! {
         panic!("{self}")
     }
 

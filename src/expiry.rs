@@ -405,6 +405,7 @@ pub mod expire {
         /// assert!(lifetimes.into_iter().all(|lifetime| (80..=100).contains(&lifetime.as_secs())));
         /// ```
         #[must_use]
+        #[track_caller]
         pub fn jitter(mut self, share: f64) -> Self {
             assert!((0.0..=1.0).contains(&share), "jitter: share must be between 0 and 1");
             self.jitter = share;

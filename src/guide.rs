@@ -1,4 +1,5 @@
-//! The guide: a page for each subject, with programs that compile as they stand.
+//! The guide: a page for each subject. Its programs compile as they stand; those without a
+//! `fn main` stand inside one.
 //!
 //! | to decide | |
 //! |---|---|
@@ -20,6 +21,7 @@
 //! | [`snapshots`] | a cache that survives a restart |
 //! | [`wasm`] | a browser, or Node |
 //! | [`changing_over`] | from moka, quick_cache, `cached`, or a map of your own |
+//! | [`stability`] | minimum Rust, what a version may change, how to report a vulnerability |
 
 macro_rules! pages {
     ($($name:ident: $page:literal,)+) => {
@@ -44,6 +46,7 @@ pages! {
     testing: "guide/testing.md",
     tasks: "guide/async.md",
     wasm: "guide/wasm.md",
+    stability: "stability.md",
 }
 // Pages whose programs need a feature are shown in any case, and compiled with it.
 #[cfg(any(not(doctest), feature = "serde"))]

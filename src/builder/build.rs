@@ -52,6 +52,7 @@ where
     /// If [`try_build`](Self::try_build) returns an error: a setting makes no sense, or the
     /// scheduler's thread cannot be started. The message names the setting.
     #[must_use]
+    #[track_caller]
     pub fn build(self) -> C
     where
         C: BuildTarget<K, V, Hashed<RandomState> = C>,
@@ -98,11 +99,12 @@ where
     /// assert_eq!(cache.get("k"), Some(1));
     /// ```
     #[must_use]
+    #[track_caller]
     pub fn build_with_hasher<S>(self, hasher: S) -> C::Hashed<S>
     where
         S: BuildHasher + Send + Sync + 'static,
     {
-        self.try_build_with_hasher(hasher).unwrap_or_else(|error| error.fail())
+        BuildError::or_fail(self.try_build_with_hasher(hasher))
     }
 
     /// Builds the cache like [`try_build`](Self::try_build), with a hasher of your own.
@@ -146,9 +148,9 @@ where
     /// assert_eq!(*lengths.get("").unwrap_err(), "no word");
     /// ```
     #[must_use]
+    #[track_caller]
     pub fn build_with_loader<L: Loader<K, V>>(self, loader: L) -> LoadingCache<K, V, L::Error> {
-        let built = self.try_build_with_loader(loader, random_state());
-        built.unwrap_or_else(|error| error.fail())
+        BuildError::or_fail(self.try_build_with_loader(loader, random_state()))
     }
 
     /// Like [`build_with_loader`](Self::build_with_loader), with a hasher of your own, and returns

@@ -247,6 +247,7 @@ impl<K, V, C, M> Builder<K, V, C, M> {
     /// #[tokio::main]
     /// async fn main() {
     ///     let pages = Cache::builder()
+    ///         .max_capacity(10_000)
     ///         .time_to_live(Duration::from_secs(3600))
     ///         .refresh_after_write(Duration::from_secs(60))
     ///         .on_tokio()

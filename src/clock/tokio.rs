@@ -50,6 +50,7 @@ pub struct RuntimeTime {
 impl RuntimeTime {
     /// # Panics
     /// Outside of a runtime, and in one whose time is not enabled.
+    #[track_caller]
     pub fn of_current() -> Self {
         let runtime = Handle::current();
         // Panics at once, and not later in a task that nobody looks at.

@@ -105,12 +105,12 @@ where
     /// # });
     /// ```
     #[must_use]
+    #[track_caller]
     pub fn build_with_loader<L: AsyncLoader<K, V>>(
         self,
         loader: L,
     ) -> LoadingCache<K, V, L::Error> {
-        let built = self.try_build_with_loader(loader, random_state());
-        built.unwrap_or_else(|error| error.fail())
+        BuildError::or_fail(self.try_build_with_loader(loader, random_state()))
     }
 
     /// Like [`build_with_loader`](Self::build_with_loader), with a hasher of your own, and returns

@@ -160,8 +160,10 @@ where
     /// of the cache go on. In a task, call it where blocking
     /// is allowed, through [`sync`](crate::future::Cache::sync).
     ///
-    /// *Memory*: some 16 bytes for each entry while it runs, and one piece of the stream. Entries
-    /// that leave meanwhile are freed when they have been written, or passed over.
+    /// *Memory*: one piece of the stream. For a cache with a bound also a list of its entries: 16
+    /// to 48 bytes for each, the most while the list grows. An entry that leaves meanwhile is freed
+    /// when the call has come to it. A cache without a bound needs no list: the call goes from
+    /// bucket to bucket.
     ///
     /// # Errors
     /// If the writer fails, or a key or a value cannot be serialized.

@@ -135,6 +135,7 @@ impl Builder {
     ///
     /// Panics outside of a runtime.
     #[cfg(feature = "tokio")]
+    #[track_caller]
     pub fn on_tokio(mut self) -> Self {
         let runtime = tokio::runtime::Handle::current();
         let other = runtime.clone();
@@ -292,8 +293,9 @@ impl Builder {
     ///
     /// Panics if the tick is shorter than a millisecond.
     #[must_use]
+    #[track_caller]
     pub fn manual(self) -> Timer {
-        self.check().unwrap_or_else(|error| error.fail());
+        BuildError::or_fail(self.check());
         let ticker = Ticker::new(self.clock.clone());
         Timer::of(self.shared(|| Executor::Here, ticker))
     }

@@ -88,6 +88,7 @@ impl<T> TimerCore<T> {
     /// # Panics
     ///
     /// Panics if the tick is shorter than a millisecond.
+    #[track_caller]
     pub fn new(tick: Duration, now: u64) -> Self {
         assert!(tick >= Duration::from_millis(1), "a tick of {tick:?} is below a millisecond");
         let slab = Slab::new(tick);

@@ -146,6 +146,7 @@ impl<T> DelayQueue<T> {
     /// assert_eq!(queue.next_deadline(), Some(second));
     /// ```
     #[must_use]
+    #[track_caller]
     pub fn with_tick(tick: Duration) -> Self {
         Self { core: TimerCore::new(tick, 0) }
     }

@@ -8,7 +8,6 @@ mod audit_negative;
 mod bulk_marks;
 mod columns;
 mod in_use;
-#[path = "../../tests/common/neighbour.rs"]
 mod neighbour;
 mod outlived;
 mod stalled_pass;

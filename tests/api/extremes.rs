@@ -4,8 +4,10 @@ use crate::common::audited::{Audited, audited};
 use crate::common::{MINUTE, SECOND, TICK, Tested, must_end, tested};
 use cortado::RemovalCause::{Expired, Size};
 use cortado::{Cache, Clock, Expiry, expire};
-use std::sync::Arc;
+use std::cell::RefCell;
+use std::panic::{set_hook, take_hook};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -218,6 +220,25 @@ fn jitter_of_extreme_lifetimes_stays_within_them() {
     cache.audit();
 }
 
+/// The message of a panic that `work` must end with, and the source file that the panic names.
+fn located_panic_of<T>(work: impl FnOnce() -> T) -> (String, String) {
+    thread_local! {
+        static FILE: RefCell<String> = const { RefCell::new(String::new()) };
+    }
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let next = take_hook();
+        set_hook(Box::new(move |panic| {
+            let file = panic.location().map_or("", |place| place.file());
+            let _ = FILE.try_with(|it| *it.borrow_mut() = file.to_owned());
+            next(panic);
+        }));
+    });
+    let message = crate::common::panic_of(work);
+    (message, FILE.take())
+}
+
+/// Where a method panics, it names the line of its caller.
 #[test]
 fn builders_take_what_makes_sense_and_name_what_does_not() {
     let refused = |builder: cortado::Builder<u32, u32>| {
@@ -229,10 +250,11 @@ fn builders_take_what_makes_sense_and_name_what_does_not() {
     assert_eq!(refused(Cache::builder().expiry_resolution(fine)), "expiry_resolution");
     assert_eq!(refused(Cache::builder().expiry_resolution(Duration::ZERO)), "expiry_resolution");
     assert_eq!(refused(Cache::builder().initial_capacity(usize::MAX)), "initial_capacity");
-    let built = crate::common::panic_of(|| {
+    let (built, file) = located_panic_of(|| {
         let _ = Cache::<u32, u32>::builder().expiry_resolution(Duration::ZERO).build();
     });
     assert!(built.contains("expiry_resolution"), "{built}");
+    assert_eq!(file, file!());
     for resolution in [Duration::from_millis(1), HOUR, Duration::MAX] {
         let cache: Tested<u32, u32> = tested(|builder| builder.expiry_resolution(resolution));
         cache.insert_with_ttl(1, 1, SECOND);
@@ -240,18 +262,12 @@ fn builders_take_what_makes_sense_and_name_what_does_not() {
         assert_eq!(cache.causes(), [(1, Expired)]);
         cache.audit();
     }
-    assert!(
-        crate::common::panic_of(
-            || expire::on_create(|_: &u32, _: &u32| None::<Duration>).jitter(1.5)
-        )
-        .contains("jitter")
-    );
-    assert!(
-        crate::common::panic_of(
-            || expire::on_create(|_: &u32, _: &u32| None::<Duration>).jitter(f64::NAN)
-        )
-        .contains("jitter")
-    );
+    for share in [1.5, f64::NAN] {
+        let policy = expire::on_create(|_: &u32, _: &u32| None::<Duration>);
+        let (refused, file) = located_panic_of(|| policy.jitter(share));
+        assert!(refused.contains("jitter"), "{refused}");
+        assert_eq!(file, file!());
+    }
 }
 
 /// A clock need not begin at zero when a cache is built, and may be about to end.

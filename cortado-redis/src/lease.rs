@@ -1,0 +1,59 @@
+//! A lease: the right to load a key, for all processes that share the cache. It lives in the key
+//! itself, so a write or a removal of the key by anybody breaks it, and a dead holder's ends.
+
+use crate::link::Link;
+use crate::script::Script;
+use crate::slot::millis;
+use crate::wire::Token;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Handle;
+
+pub(crate) struct Lease {
+    pub link: Arc<Link>,
+    pub raw: Vec<u8>,
+    pub token: Token,
+    /// Whether it is to be given back.
+    held: bool,
+}
+
+impl Lease {
+    pub fn new(link: &Arc<Link>, raw: Vec<u8>, token: Token) -> Self {
+        Self { link: Arc::clone(link), raw, token, held: true }
+    }
+
+    /// Renews it whenever half of it is over. Never ends.
+    pub async fn renew(&self, lease: Duration) {
+        loop {
+            tokio::time::sleep(lease / 2).await;
+            let arguments: [&[u8]; 2] = [&self.token, &millis(Some(lease))];
+            // A broken one is noticed by the store.
+            let _ = self.link.eval(Script::Renew, &self.raw, &arguments).await;
+        }
+    }
+
+    /// The value is stored, or is not to be: there is nothing to give back.
+    pub fn settle(mut self) {
+        self.held = false;
+    }
+
+    /// Gives it back without a value.
+    pub async fn release(mut self) {
+        self.held = false;
+        let _ = self.link.eval(Script::Release, &self.raw, &[&self.token]).await;
+    }
+}
+
+impl Drop for Lease {
+    /// After a panic of the loader: others need not wait for the lease's end.
+    fn drop(&mut self) {
+        if !self.held {
+            return;
+        }
+        let lease = Self::new(&self.link, std::mem::take(&mut self.raw), self.token);
+        match Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn(lease.release())),
+            Err(_) => lease.settle(),
+        }
+    }
+}

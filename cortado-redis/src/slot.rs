@@ -1,0 +1,65 @@
+//! What the local level holds, and what it may be used for.
+
+use crate::link::Link;
+use crate::wire::Stamp;
+use std::time::{Duration, Instant};
+
+/// A value that was read from the server or written to it, or that it has none.
+#[derive(Clone)]
+pub struct Slot<V> {
+    /// `None`: the server has no value, or one that says that the origin has none.
+    pub value: Option<V>,
+    /// By which connection.
+    pub generation: u64,
+    /// The end of its life on the server, counted from before it was asked, by the local level's
+    /// clock; or of the time for which a stale value is served without another try.
+    pub fresh_until: u64,
+    /// From when on a load asks for the next value, too.
+    pub refresh_at: u64,
+    /// Which version it is, if the server has it.
+    pub stamp: Stamp,
+}
+
+impl<V> Slot<V> {
+    /// The slot of a value whose lifetime is yet to be known.
+    pub fn new(value: Option<V>, stamp: Stamp) -> Self {
+        Self { value, generation: 0, fresh_until: 0, refresh_at: u64::MAX, stamp }
+    }
+}
+
+/// As near to the end of a value's life, the coarse time of a read is not enough.
+const NEAR: u64 = 128_000_000;
+
+impl<V> Slot<V> {
+    /// Whether it is the server's value, and alive.
+    #[inline]
+    pub fn is_good(&self, trusted: (u64, u64), now: u64, precise: impl Fn() -> u64) -> bool {
+        let (generation, until) = trusted;
+        let until = until.min(self.fresh_until);
+        if generation != self.generation || now >= until {
+            return false;
+        }
+        until - now >= NEAR || precise() < until
+    }
+}
+
+/// The life of a value on the server, as its script says it.
+pub fn life(pttl: i64) -> Option<Duration> {
+    u64::try_from(pttl).ok().map(Duration::from_millis)
+}
+
+/// An instant so far away that no process lives to see it.
+pub fn far(from: Instant) -> Instant {
+    from + Duration::from_secs(100 * 365 * 86_400)
+}
+
+/// Milliseconds for the server: at least one; `0` stands for ever.
+pub fn millis(life: Option<Duration>) -> Vec<u8> {
+    let millis = life.map_or(0, |life| life.as_millis().clamp(1, 1 << 52));
+    millis.to_string().into_bytes()
+}
+
+/// Until when a value was known to be the server's.
+pub fn known_until<V>(link: &Link, slot: &Slot<V>) -> Option<u64> {
+    Some(link.known_until(slot.generation)?.min(slot.fresh_until))
+}

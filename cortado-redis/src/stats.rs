@@ -1,0 +1,123 @@
+//! What the cache has done.
+
+use crate::key::RedisKey;
+use crate::tier::Inner;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+macro_rules! counts {
+    ($($(#[$doc:meta])* $name:ident,)+) => {
+        #[derive(Debug, Default)]
+        pub(crate) struct Counts {
+            $(pub $name: AtomicU64,)+
+        }
+
+        /// What a cache has done since it was built ([`TieredCache::stats`](crate::TieredCache::stats)).
+        /// Hits are not counted: they would share a word among all threads.
+        #[derive(Clone, Debug, Default)]
+        #[non_exhaustive]
+        pub struct Stats {
+            $($(#[$doc])* pub $name: u64,)+
+            /// Messages of the server that keys have changed.
+            pub pushes: u64,
+            /// Keys that they named.
+            pub pushed_keys: u64,
+            /// Messages that everything has changed (`FLUSHALL`).
+            pub flushes: u64,
+            /// Connections made.
+            pub connects: u64,
+            /// Connections lost.
+            pub losses: u64,
+            /// Requests to the server.
+            pub exchanges: u64,
+            /// Those that failed.
+            pub failures: u64,
+            /// Entries in the local level.
+            pub local_entries: u64,
+        }
+
+        impl Counts {
+            fn stats(&self) -> Stats {
+                Stats {
+                    $($name: self.$name.load(Ordering::Relaxed),)+
+                    ..Stats::default()
+                }
+            }
+        }
+
+        #[cfg(feature = "metrics")]
+        impl Stats {
+            fn named(&self) -> Vec<(&'static str, u64)> {
+                vec![
+                    $((concat!("cortado_redis.", stringify!($name)), self.$name),)+
+                    ("cortado_redis.pushes", self.pushes),
+                    ("cortado_redis.pushed_keys", self.pushed_keys),
+                    ("cortado_redis.flushes", self.flushes),
+                    ("cortado_redis.connects", self.connects),
+                    ("cortado_redis.losses", self.losses),
+                    ("cortado_redis.exchanges", self.exchanges),
+                    ("cortado_redis.failures", self.failures),
+                ]
+            }
+        }
+    };
+}
+
+counts! {
+    /// Reads of the server for a key: what the local level missed.
+    fetches,
+    /// Those that found a value.
+    found,
+    /// Loaders that ran, refreshes included.
+    loads,
+    /// Loaders that failed.
+    load_failures,
+    /// Loaded values that were not stored, because the key was written or removed meanwhile.
+    overtaken_loads,
+    /// Waits for what another process loads.
+    lease_waits,
+    /// Those that ended by time, not by the server's word.
+    lease_timeouts,
+    /// Stale values that were returned.
+    stale_served,
+    /// Values that were loaded ahead of their end.
+    refreshes,
+    /// Writes, removals and changes of lifetimes.
+    writes,
+    /// Those that failed.
+    write_failures,
+}
+
+pub(crate) fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
+    pub fn stats(&self) -> Stats {
+        let link = &self.link.counts;
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Stats {
+            pushes: of(&link.pushes),
+            pushed_keys: of(&link.pushed_keys),
+            flushes: of(&link.flushes),
+            connects: of(&link.connects),
+            losses: of(&link.losses),
+            exchanges: of(&link.exchanges),
+            failures: of(&link.failures),
+            local_entries: self.local.sync().entry_count(),
+            ..self.counts.stats()
+        }
+    }
+}
+
+#[cfg(feature = "metrics")]
+impl Stats {
+    /// Sets counters and a gauge of the [`metrics`] facade, with the cache's name as the label
+    /// `cache.name`. Call it at each scrape, or now and then.
+    pub fn publish(&self, cache: &str) {
+        let label = || [metrics::Label::new("cache.name", cache.to_owned())];
+        for (name, count) in self.named() {
+            metrics::counter!(name, label().iter()).absolute(count);
+        }
+        metrics::gauge!("cortado_redis.local_entries", label().iter()).set(self.local_entries as f64);
+    }
+}

@@ -1,0 +1,134 @@
+//! Waiting for what another process loads: the server's next word about the key ends the wait.
+
+use crate::link::locked;
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use tokio::sync::Notify;
+
+/// Fired once; a wait that begins later ends at once.
+#[derive(Default)]
+pub struct Wake {
+    fired: AtomicBool,
+    notify: Notify,
+}
+
+impl Wake {
+    fn fire(&self) {
+        self.fired.store(true, Ordering::SeqCst);
+        self.notify.notify_waiters();
+    }
+
+    pub async fn wait(&self) {
+        let notified = self.notify.notified();
+        if !self.fired.load(Ordering::SeqCst) {
+            notified.await;
+        }
+    }
+}
+
+/// Keys that this process loads, and by how many calls.
+pub struct Loading<K>(Mutex<HashMap<K, usize>>);
+
+/// A call that loads; it ends with the value.
+pub struct LoadingOne<'l, K: Hash + Eq>(&'l Loading<K>, &'l K);
+
+impl<K: Hash + Eq + Clone> Loading<K> {
+    pub fn new() -> Self {
+        Self(Mutex::default())
+    }
+
+    pub fn begin<'l>(&'l self, key: &'l K) -> LoadingOne<'l, K> {
+        *locked(&self.0).entry(key.clone()).or_default() += 1;
+        LoadingOne(self, key)
+    }
+
+    pub fn has(&self, key: &K) -> bool {
+        locked(&self.0).contains_key(key)
+    }
+}
+
+impl<K: Hash + Eq> Drop for LoadingOne<'_, K> {
+    fn drop(&mut self) {
+        let mut loading = locked(&self.0.0);
+        if let Some(calls) = loading.get_mut(self.1) {
+            *calls -= 1;
+            if *calls == 0 {
+                loading.remove(self.1);
+            }
+        }
+    }
+}
+
+/// Who waits for which key.
+pub struct Wakes<K>(Mutex<Waiting<K>>);
+
+struct Waiting<K> {
+    by_key: HashMap<K, Weak<Wake>>,
+    /// With so many, those whose waits were cut off are looked for.
+    sweep_at: usize,
+}
+
+const SWEEP_AT: usize = 64;
+
+impl<K: Hash + Eq + Clone> Wakes<K> {
+    pub fn new() -> Self {
+        Self(Mutex::new(Waiting { by_key: HashMap::new(), sweep_at: SWEEP_AT }))
+    }
+
+    /// What the next word about the key fires. Registered before the key is read, so that no word
+    /// is missed.
+    pub fn register(&self, key: &K) -> Registered<'_, K> {
+        let mut waiting = locked(&self.0);
+        if waiting.by_key.len() >= waiting.sweep_at {
+            waiting.by_key.retain(|_, wake| wake.strong_count() > 0);
+            waiting.sweep_at = SWEEP_AT.max(2 * waiting.by_key.len());
+        }
+        let wake = waiting.by_key.get(key).and_then(Weak::upgrade).unwrap_or_else(|| {
+            let wake = Arc::<Wake>::default();
+            waiting.by_key.insert(key.clone(), Arc::downgrade(&wake));
+            wake
+        });
+        drop(waiting);
+        Registered { wakes: self, key: key.clone(), wake: Some(wake) }
+    }
+
+    pub fn fire(&self, key: &K) {
+        let wake = locked(&self.0).by_key.remove(key);
+        if let Some(wake) = wake.and_then(|wake| wake.upgrade()) {
+            wake.fire();
+        }
+    }
+
+    pub fn fire_all(&self) {
+        let all = std::mem::take(&mut locked(&self.0).by_key);
+        all.into_values().filter_map(|wake| wake.upgrade()).for_each(|wake| wake.fire());
+    }
+}
+
+/// Leaves nothing behind when nobody waits.
+pub struct Registered<'w, K: Hash + Eq + Clone> {
+    wakes: &'w Wakes<K>,
+    key: K,
+    wake: Option<Arc<Wake>>,
+}
+
+impl<K: Hash + Eq + Clone> Registered<'_, K> {
+    pub fn wake(&self) -> Arc<Wake> {
+        Arc::clone(self.wake.as_ref().expect("it is there until the drop"))
+    }
+}
+
+impl<K: Hash + Eq + Clone> Drop for Registered<'_, K> {
+    fn drop(&mut self) {
+        let mine = self.wake.take().map(|wake| Arc::downgrade(&wake));
+        let mut waiting = locked(&self.wakes.0);
+        let is_idle = |wake: &Weak<Wake>| {
+            wake.strong_count() == 0 && mine.as_ref().is_some_and(|mine| mine.ptr_eq(wake))
+        };
+        if waiting.by_key.get(&self.key).is_some_and(is_idle) {
+            waiting.by_key.remove(&self.key);
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Writes, on both levels.
+
+use crate::error::Error;
+use crate::key::RedisKey;
+use crate::link::Reply;
+use crate::loaded::Loaded;
+use crate::read::Original;
+use crate::script::Script;
+use crate::slot::{Slot, millis};
+use crate::stats::count;
+use crate::tier::{Inner, TieredCache};
+use cortado::LoadGuard;
+use futures_util::FutureExt;
+use std::time::{Duration, Instant};
+
+impl<K: RedisKey, V: Clone + Send + Sync + 'static> TieredCache<K, V> {
+    /// Stores a value, in place of any other, and keeps the local copy.
+    ///
+    /// It overtakes loads of the key, and breaks another process's lease. If the future is dropped,
+    /// the value may be on the server or not, and the local level has no copy.
+    ///
+    /// # Errors
+    /// If the server does not say that it has it. The local level has no copy then.
+    pub async fn insert(&self, key: &K, value: impl Into<Loaded<V>>) -> Result<(), Error> {
+        self.put(key, value.into(), Script::Write).await.map(drop)
+    }
+
+    /// Stores a value if the server has none, and says whether it did.
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert).
+    pub async fn insert_if_absent(
+        &self,
+        key: &K,
+        value: impl Into<Loaded<V>>,
+    ) -> Result<bool, Error> {
+        self.put(key, value.into(), Script::WriteIfAbsent).await
+    }
+
+    async fn put(&self, key: &K, loaded: Loaded<V>, script: Script) -> Result<bool, Error> {
+        let inner = &self.inner;
+        let Loaded { value, life } = loaded;
+        let life = life.or(inner.settings.ttl);
+        if life.is_some_and(|life| life.is_zero()) {
+            return match script {
+                Script::Write => self.remove(key).await,
+                _ => Ok(false),
+            };
+        }
+        let (bytes, stamp) = inner.encode(Some(&value))?;
+        let slot = Slot::new(Some(value), stamp);
+        inner.write_through(key, script, &[&bytes, &millis(life)], (slot, life)).await
+    }
+
+    /// Removes the key on both levels, and says whether the server had a value. A load under way
+    /// is not stored.
+    ///
+    /// # Errors
+    /// If the server does not say so. The local copy is gone all the same.
+    pub async fn remove(&self, key: &K) -> Result<bool, Error> {
+        self.inner.change(key, Script::Remove, &[]).await
+    }
+
+    /// Gives the key's value so much life from now on, and says whether there is one.
+    ///
+    /// # Errors
+    /// As [`remove`](Self::remove).
+    pub async fn expire(&self, key: &K, ttl: Duration) -> Result<bool, Error> {
+        if ttl.is_zero() {
+            return self.remove(key).await;
+        }
+        self.inner.change(key, Script::Expire, &[&millis(Some(ttl))]).await
+    }
+
+    /// Lets the key's value live until it is removed, and says whether there is one.
+    ///
+    /// # Errors
+    /// As [`remove`](Self::remove).
+    pub async fn persist(&self, key: &K) -> Result<bool, Error> {
+        self.inner.change(key, Script::Expire, &[&millis(None)]).await
+    }
+
+    /// Counts as a use of the key on both levels, for their evictions, and says whether the server
+    /// has it. It changes no lifetime.
+    ///
+    /// # Errors
+    /// If the server cannot be asked.
+    pub async fn touch(&self, key: &K) -> Result<bool, Error> {
+        self.inner.local.sync().touch(key);
+        let answer = self.inner.link.command(&[b"TOUCH", &self.inner.raw(key)]).await?;
+        Ok(answer.reply.is_one())
+    }
+
+    /// Removes all keys of this cache, on both levels. Keys that are written meanwhile may stay.
+    ///
+    /// It goes through all keys of the database (`SCAN`), a thousand at a time.
+    ///
+    /// # Errors
+    /// If the server cannot be asked. Some keys may be gone then.
+    pub async fn clear(&self) -> Result<(), Error> {
+        let inner = &*self.inner;
+        inner.local.invalidate_all();
+        let _after = ForgetAll(inner);
+        let pattern = glob(&inner.link.settings.prefix);
+        let mut cursor = b"0".to_vec();
+        loop {
+            let scan: [&[u8]; 6] = [b"SCAN", &cursor, b"MATCH", &pattern, b"COUNT", b"1000"];
+            let answer = inner.link.command(&scan).await?;
+            let unexpected = || Error::Server("SCAN has an unexpected reply".into());
+            let Reply::List(parts) = answer.reply else { return Err(unexpected()) };
+            let [Reply::Bytes(next), Reply::List(keys)] = &parts[..] else {
+                return Err(unexpected());
+            };
+            let keys = keys.iter().filter_map(|key| match key {
+                Reply::Bytes(key) => Some(key.as_slice()),
+                _ => None,
+            });
+            let words: Vec<&[u8]> = std::iter::once(b"UNLINK".as_slice()).chain(keys).collect();
+            if words.len() > 1 {
+                inner.link.command(&words).await?;
+            }
+            if next == b"0" {
+                return Ok(());
+            }
+            cursor.clone_from(next);
+        }
+    }
+}
+
+/// The pattern of all keys with this prefix.
+fn glob(prefix: &[u8]) -> Vec<u8> {
+    let mut pattern = Vec::with_capacity(prefix.len() + 1);
+    for &byte in prefix {
+        if b"*?[]\\^".contains(&byte) {
+            pattern.push(b'\\');
+        }
+        pattern.push(byte);
+    }
+    pattern.push(b'*');
+    pattern
+}
+
+/// Drops the local copy at the end, also if the write's future is dropped: the write may have been
+/// sent, and nobody tells this process of its own writes. Later reads come after it on the one
+/// connection.
+struct Forget<'i, K: RedisKey, V: Clone + Send + Sync + 'static> {
+    inner: &'i Inner<K, V>,
+    key: &'i K,
+    armed: bool,
+}
+
+impl<K: RedisKey, V: Clone + Send + Sync + 'static> Drop for Forget<'_, K, V> {
+    fn drop(&mut self) {
+        if self.armed {
+            self.inner.local.sync().invalidate(self.key);
+        }
+        self.inner.wakes.fire(self.key);
+    }
+}
+
+/// Drops all local copies at the end.
+struct ForgetAll<'i, K: RedisKey, V: Clone + Send + Sync + 'static>(&'i Inner<K, V>);
+
+impl<K: RedisKey, V: Clone + Send + Sync + 'static> Drop for ForgetAll<'_, K, V> {
+    fn drop(&mut self) {
+        self.0.local.invalidate_all();
+        self.0.wakes.fire_all();
+    }
+}
+
+type Guard<K, V> = LoadGuard<K, Slot<V>>;
+
+impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
+    /// Drops the local copy, overtakes what is being read, and registers a load of the caller's:
+    /// readers wait for it, and what the server tells of meanwhile overtakes it.
+    fn claim(&self, key: &K) -> Guard<K, V> {
+        loop {
+            self.local.sync().invalidate(key);
+            // Another reader may begin in between. Its load is overtaken in turn.
+            if let Some(Err(guard)) = self.local.get_value_or_guard(key).now_or_never() {
+                return guard;
+            }
+        }
+    }
+
+    /// Runs a script that stores the slot's value for so long, and keeps it if it says that it did.
+    pub async fn write_through(
+        &self,
+        key: &K,
+        script: Script,
+        arguments: &[&[u8]],
+        (slot, life): (Slot<V>, Option<Duration>),
+    ) -> Result<bool, Error> {
+        count(&self.counts.writes);
+        // Dropped after the guard, so that nobody who waited for it reads the old copy.
+        let mut forget = Forget { inner: self, key, armed: true };
+        let guard = self.claim(key);
+        let raw = self.raw(key);
+        let sent = Instant::now();
+        let answer = match self.link.eval(script, &raw, arguments).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                count(&self.counts.write_failures);
+                return Err(error);
+            }
+        };
+        let done = answer.reply.is_one();
+        if done {
+            let (stamp, slot) = (slot.stamp, Slot { generation: answer.generation, ..slot });
+            guard.insert(self.copy(Original { slot, left: life, sent }));
+            // Another write of this process may have come in between, and be on the server or not:
+            // nobody tells of it.
+            let copy = self.local.sync().peek(key);
+            forget.armed = copy.is_none_or(|copy| copy.stamp != stamp);
+        }
+        Ok(done)
+    }
+
+    /// Runs a script that changes the key, and keeps nothing.
+    async fn change(
+        &self,
+        key: &K,
+        script: Script,
+        arguments: &[&[u8]],
+    ) -> Result<bool, Error> {
+        count(&self.counts.writes);
+        self.local.sync().invalidate(key);
+        let _forget = Forget { inner: self, key, armed: true };
+        let answer = self.link.eval(script, &self.raw(key), arguments).await;
+        if answer.is_err() {
+            count(&self.counts.write_failures);
+        }
+        Ok(answer?.reply.is_one())
+    }
+}

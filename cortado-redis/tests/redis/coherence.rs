@@ -1,0 +1,117 @@
+//! The three ways to learn of changes, and servers that have not all.
+
+use crate::support::*;
+use cortado_redis::{Coherence, Error, LinkState};
+use std::time::Instant;
+
+#[test]
+fn by_prefix() {
+    with_server(async |server| {
+        let by_prefix = |it: cortado_redis::Builder<String, String>| it.coherence(Coherence::Prefix);
+        let (one, two) = (texts(server.port, by_prefix), texts(server.port, by_prefix));
+        for round in 0..30 {
+            one.insert(&"k".into(), round.to_string()).await.unwrap();
+            until("told", async || get(&two, "k").await == Some(round.to_string())).await;
+            two.remove(&"k".into()).await.unwrap();
+            until("gone", async || get(&one, "k").await.is_none()).await;
+        }
+        let loads = one.load("l", async { Ok::<_, String>("v".to_owned()) }).await;
+        assert_eq!(loads.unwrap(), "v");
+        assert_eq!(get(&two, "l").await.as_deref(), Some("v"));
+        // The server tells of one's own writes, too: the first copy goes, the next one stays.
+        until("kept", async || {
+            let there = one.local().get("l").is_some();
+            assert_eq!(get(&one, "l").await.as_deref(), Some("v"));
+            there
+        })
+        .await;
+    });
+}
+
+#[test]
+fn by_prefix_loads_of_many_are_one() {
+    with_server(async |server| {
+        let by_prefix = |it: cortado_redis::Builder<String, String>| it.coherence(Coherence::Prefix);
+        let caches: Vec<_> = (0..3).map(|_| texts(server.port, by_prefix)).collect();
+        for round in 0..20 {
+            let key = round.to_string();
+            let loads = caches.iter().flat_map(|cache| (0..50).map(move |_| cache));
+            let loads = loads.map(|cache| {
+                cache.load(&key, async {
+                    tokio::time::sleep(ms(10)).await;
+                    Ok::<_, String>("v".to_owned())
+                })
+            });
+            let values = futures_util::future::join_all(loads).await;
+            assert!(values.into_iter().all(|value| value.unwrap() == "v"));
+        }
+        let loads: u64 = caches.iter().map(|cache| cache.stats().loads).sum();
+        assert_eq!(loads, 20);
+    });
+}
+
+#[test]
+fn by_time() {
+    with_server(async |server| {
+        let by_time = |it: cortado_redis::Builder<String, String>| it.coherence(Coherence::Ttl(ms(300)));
+        let (one, two) = (texts(server.port, by_time), texts(server.port, by_time));
+        one.insert(&"k".into(), "old".to_owned()).await.unwrap();
+        assert_eq!(get(&two, "k").await.as_deref(), Some("old"));
+        let written = Instant::now();
+        one.insert(&"k".into(), "new".to_owned()).await.unwrap();
+        assert_eq!(get(&one, "k").await.as_deref(), Some("new"), "one's own write is seen");
+        let mut last = ms(0);
+        until("new", async || {
+            let asked = written.elapsed();
+            let is_new = get(&two, "k").await.as_deref() == Some("new");
+            last = if is_new { last } else { asked };
+            is_new
+        })
+        .await;
+        assert!(last <= ms(300), "{last:?}");
+        assert_eq!(two.stats().pushes, 0);
+    });
+}
+
+/// Nobody is told that another process has stored its value.
+#[test]
+fn by_time_a_load_is_found_by_looking() {
+    with_server(async |server| {
+        let by_time = |it: cortado_redis::Builder<String, String>| it.coherence(Coherence::Ttl(ms(300)));
+        let (one, two) = (texts(server.port, by_time), texts(server.port, by_time));
+        let loading = tokio::spawn(async move {
+            let loader = async {
+                tokio::time::sleep(ms(150)).await;
+                Ok::<_, String>("v".to_owned())
+            };
+            one.load("k", loader).await.unwrap()
+        });
+        until("the lease", async || redis::Commands::exists(&mut server.raw(), "t:k").unwrap()).await;
+        let begun = Instant::now();
+        let other = two.load("k", async { Ok::<_, String>("other".to_owned()) }).await;
+        assert_eq!(other.unwrap(), "v");
+        assert!(begun.elapsed() < ms(2_000), "not by the lease's end, 10 s");
+        assert_eq!(loading.await.unwrap(), "v");
+    });
+}
+
+/// A server that does not let clients track says so when it is asked to.
+#[test]
+fn a_server_without_tracking_is_an_error_with_a_name() {
+    with_server(async |server| {
+        let acl = ["SETUSER", "limited", "on", ">secret", "~*", "+@all", "-client|tracking"];
+        let mut set = redis::cmd("ACL");
+        acl.iter().for_each(|word| _ = set.arg(*word));
+        set.exec(&mut server.raw()).unwrap();
+        let address = format!("redis://limited:secret@127.0.0.1:{}", server.port);
+        let limited = || cortado_redis::Server::at(&address).unwrap();
+        let cache = cortado_redis::TieredCache::<String, String>::builder(limited(), "t").build();
+        assert!(matches!(cache.ready().await, Err(Error::NoTracking(_))));
+        assert!(matches!(cache.get("k").await, Err(Error::NoTracking(_))));
+        assert!(matches!(cache.state(), LinkState::Down(Error::NoTracking(_))));
+        let by_time = cortado_redis::TieredCache::<String, String>::builder(limited(), "t");
+        let by_time = by_time.coherence(Coherence::Ttl(ms(1_000))).build();
+        by_time.insert(&"k".into(), "v".to_owned()).await.unwrap();
+        assert_eq!(by_time.get("k").await.unwrap().as_deref(), Some("v"));
+    });
+}

@@ -1,0 +1,272 @@
+//! What happens when the connection or the server fails.
+
+use crate::support::*;
+use cortado_redis::{Error, LinkState, LoadError, Loaded, Outage};
+use redis::Commands;
+use std::time::Instant;
+use tokio::time::sleep;
+
+/// A cache through a proxy, with a copy of `k`.
+async fn through(server: &RedisServer, set: impl FnOnce(TextsBuilder) -> TextsBuilder) -> (Proxy, Texts) {
+    let proxy = Proxy::to(server.port).await;
+    let cache = texts(proxy.port, |it| set(it.reply_within(ms(200))));
+    cache.insert(&"k".into(), "old".to_owned()).await.unwrap();
+    assert_eq!(cache.local().get("k").as_deref(), Some("old"));
+    (proxy, cache)
+}
+
+type TextsBuilder = cortado_redis::Builder<String, String>;
+
+/// A write by another client, with this cache's format.
+async fn write(server: &RedisServer, text: &str) {
+    let other = texts(server.port, |it| it);
+    other.insert(&"k".into(), text.to_owned()).await.unwrap();
+}
+
+#[test]
+fn a_dead_connection_is_noticed_within_the_bound() {
+    with_server(async |server| {
+        for bound in [ms(200), ms(1_000)] {
+            let (proxy, cache) = through(&server, |it| it.staleness_bound(bound)).await;
+            sleep(bound * 2).await;
+            assert_eq!(cache.local().get("k").as_deref(), Some("old"), "heartbeats keep the trust");
+            proxy.set(Mode::Silent);
+            let silent = Instant::now();
+            write(&server, "new").await;
+            let mut last = ms(0);
+            while silent.elapsed() < bound * 2 {
+                let asked = silent.elapsed();
+                if cache.local().get("k").is_some() {
+                    last = asked;
+                }
+                sleep(ms(1)).await;
+            }
+            assert!(last <= bound, "served {last:?} after the silence; the bound is {bound:?}");
+            assert!(last >= ms(20), "{last:?}: something else has ended the trust");
+            assert!(cache.get("k").await.unwrap_err().to_string().contains("server"));
+            proxy.set(Mode::Pass);
+            until("healed", async || cache.get("k").await.is_ok()).await;
+            assert_eq!(get(&cache, "k").await.as_deref(), Some("new"));
+            write(&server, "old").await;
+        }
+    });
+}
+
+#[test]
+fn a_reset_is_distrusted_at_once() {
+    with_server(async |server| {
+        let (proxy, cache) = through(&server, |it| it).await;
+        for round in 0..5 {
+            proxy.set(Mode::Reset);
+            until("distrusted", async || cache.local().get("k").is_none()).await;
+            assert!(cache.get("k").await.is_err());
+            write(&server, &round.to_string()).await;
+            proxy.set(Mode::Pass);
+            until("healed", async || cache.get("k").await.is_ok()).await;
+            assert_eq!(get(&cache, "k").await, Some(round.to_string()));
+        }
+        assert!(cache.stats().losses >= 5);
+    });
+}
+
+#[test]
+fn a_killed_client_comes_back_and_trusts_nothing_of_before() {
+    with_server(async |server| {
+        let (_proxy, cache) = through(&server, |it| it).await;
+        for round in 0..20 {
+            let mut other = server.raw();
+            let skip = ["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"];
+            let mut kill = redis::cmd(skip[0]);
+            skip[1..].iter().for_each(|word| _ = kill.arg(*word));
+            let killed: u32 = kill.query(&mut other).unwrap();
+            assert!(killed >= 1);
+            write(&server, &round.to_string()).await;
+            until("fresh", async || {
+                let got = cache.get("k").await;
+                got.is_ok_and(|text| text == Some(round.to_string()))
+            })
+            .await;
+        }
+    });
+}
+
+#[test]
+fn a_restarted_server_is_empty() {
+    with_server(async |mut server| {
+        let cache = texts(server.port, |it| it);
+        cache.insert(&"k".into(), "old".to_owned()).await.unwrap();
+        server.restart();
+        until("healed", async || matches!(cache.get("k").await, Ok(None))).await;
+    });
+}
+
+#[test]
+fn a_reply_on_its_way_is_overtaken_by_the_change() {
+    with_server(async |server| {
+        let proxy = Proxy::to(server.port).await;
+        let cache = texts(proxy.port, |it| it);
+        write(&server, "v0").await;
+        // The server has the script by then.
+        assert_eq!(get(&cache, "other").await, None);
+        proxy.set(Mode::Delay(ms(100)));
+        let reading = tokio::spawn({
+            let cache = cache.clone();
+            async move { get(&cache, "k").await }
+        });
+        sleep(ms(40)).await;
+        write(&server, "v1").await;
+        assert_eq!(reading.await.unwrap().as_deref(), Some("v0"));
+        until("v1", async || get(&cache, "k").await.as_deref() == Some("v1")).await;
+    });
+}
+
+#[test]
+fn a_demoted_primary_is_left() {
+    with_server(async |server| {
+        let Some(primary) = RedisServer::start() else { return };
+        let cache = texts(server.port, |it| it.staleness_bound(ms(400)));
+        cache.insert(&"k".into(), "old".to_owned()).await.unwrap();
+        let follow = primary.port.to_string();
+        redis::cmd("REPLICAOF").arg("127.0.0.1").arg(&follow).exec(&mut server.raw()).unwrap();
+        let demoted = Instant::now();
+        until("distrusted", async || cache.local().get("k").is_none()).await;
+        assert!(demoted.elapsed() <= ms(400), "{:?}", demoted.elapsed());
+        assert!(cache.insert(&"k".into(), "new".to_owned()).await.is_err());
+        assert!(matches!(cache.state(), LinkState::Down(_) | LinkState::Connecting));
+        redis::cmd("REPLICAOF").arg("NO").arg("ONE").exec(&mut server.raw()).unwrap();
+        until("healed", async || cache.get("k").await.is_ok()).await;
+    });
+}
+
+#[test]
+fn an_outage_serves_what_is_allowed() {
+    with_server(async |mut server| {
+        let outage = Outage::ServeStale { at_most: ms(700) };
+        let stale = texts(server.port, |it| it.outage(outage).staleness_bound(ms(200)));
+        let fails = texts(server.port, |it| it);
+        stale.insert(&"k".into(), "old".to_owned()).await.unwrap();
+        let short = Loaded::with_ttl("old".to_owned(), ms(30));
+        stale.insert(&"short".into(), short).await.unwrap();
+        assert_eq!(get(&fails, "k").await.as_deref(), Some("old"));
+        assert_eq!(stale.local().get("k").as_deref(), Some("old"));
+        server.kill();
+        let begun = Instant::now();
+        until("distrusted", async || stale.local().get("k").is_none()).await;
+        assert_eq!(get(&stale, "k").await.as_deref(), Some("old"));
+        assert!(matches!(fails.get("k").await, Err(Error::Disconnected(_))));
+        assert!(stale.get("unknown").await.is_err());
+        let load = stale.load("unknown", async { Ok::<_, String>("loaded".to_owned()) });
+        assert!(matches!(load.await, Err(LoadError::Redis(_))), "no stampede of the origin");
+        let kept = stale.load("k", async { Ok::<_, String>("loaded".to_owned()) });
+        assert_eq!(kept.await.unwrap(), "old");
+        assert!(stale.insert(&"other".into(), "v".to_owned()).await.is_err(), "a lost write is an error");
+        let mut last = ms(0);
+        while begun.elapsed() < ms(1_500) {
+            let asked = begun.elapsed();
+            if stale.get("k").await.is_ok() {
+                last = asked;
+            }
+            sleep(ms(2)).await;
+        }
+        assert!(last <= ms(200 + 700), "served {last:?} after the outage began");
+        assert!(last >= ms(500), "{last:?}");
+        assert!(stale.stats().stale_served > 0);
+        assert!(stale.get("short").await.is_err());
+    });
+}
+
+#[test]
+fn a_write_that_fails_leaves_no_copy() {
+    with_server(async |server| {
+        let (proxy, cache) = through(&server, |it| it).await;
+        proxy.set(Mode::Silent);
+        assert!(cache.insert(&"k".into(), "lost".to_owned()).await.is_err());
+        assert_eq!(cache.local().get("k"), None);
+        assert!(cache.stats().write_failures >= 1);
+    });
+}
+
+#[test]
+fn a_dropped_write_leaves_no_copy() {
+    with_server(async |server| {
+        let (proxy, cache) = through(&server, |it| it).await;
+        let other = texts(server.port, |it| it);
+        proxy.set(Mode::Delay(ms(100)));
+        let (key, write) = ("k".to_owned(), "written");
+        let dropped = tokio::time::timeout(ms(30), cache.insert(&key, write.to_owned())).await;
+        assert!(dropped.is_err());
+        proxy.set(Mode::Pass);
+        until("written", async || get(&other, "k").await.as_deref() == Some("written")).await;
+        assert_eq!(get(&cache, "k").await.as_deref(), Some("written"));
+        other.insert(&key, "next".to_owned()).await.unwrap();
+        until("told", async || get(&cache, "k").await.as_deref() == Some("next")).await;
+    });
+}
+
+#[test]
+fn a_slow_server_is_waited_for_so_long() {
+    with_server(async |server| {
+        let (proxy, cache) = through(&server, |it| it).await;
+        proxy.set(Mode::Silent);
+        let begun = Instant::now();
+        assert!(cache.get("other").await.is_err());
+        assert!(begun.elapsed() < ms(2_000), "{:?}", begun.elapsed());
+    });
+}
+
+#[test]
+fn keys_that_expire_among_many_are_not_served() {
+    with_server(async |server| {
+        let mut other = server.raw();
+        let mut fill = redis::pipe();
+        for number in 0..100_000 {
+            fill.cmd("SET").arg(format!("other:{number}")).arg("v").arg("PX").arg(600_000).ignore();
+        }
+        fill.exec(&mut other).unwrap();
+        let cache = texts(server.port, |it| it);
+        let keys: Vec<String> = (0..20).map(|key| key.to_string()).collect();
+        let begun = Instant::now();
+        for key in &keys {
+            cache.insert(key, Loaded::with_ttl("v".to_owned(), ms(300))).await.unwrap();
+        }
+        let written = begun.elapsed();
+        while begun.elapsed() < ms(300) + written + ms(200) {
+            let asked = begun.elapsed();
+            let there = keys.iter().filter(|key| cache.local().get(*key).is_some()).count();
+            assert!(there == 0 || asked <= ms(300) + written, "{there} at {asked:?}");
+            sleep(ms(1)).await;
+        }
+        assert!(!other.exists::<_, bool>("t:0").unwrap());
+    });
+}
+
+#[test]
+fn the_primary_that_sentinels_name_is_followed() {
+    with_server(async |primary| {
+        let follow = ["--replicaof", "127.0.0.1", &primary.port.to_string()];
+        let replica = RedisServer::with(&follow).unwrap();
+        let sentinel = RedisServer::sentinel(primary.port).unwrap();
+        let sentinels = [format!("redis://127.0.0.1:{}", sentinel.port)];
+        let by = |name: &str| {
+            let addresses = sentinels.iter().map(String::as_str);
+            let server = cortado_redis::Server::by_sentinels(addresses, name, "redis://127.0.0.1");
+            cortado_redis::TieredCache::<String, String>::builder(server.unwrap(), "t").build()
+        };
+        assert!(matches!(by("another").get("k").await, Err(Error::Disconnected(_))));
+        let cache = by("primary");
+        cache.insert(&"k".into(), "old".to_owned()).await.unwrap();
+        // The Sentinel learns of the replica by asking the primary.
+        until("a failover", async || {
+            let mut raw = sentinel.raw();
+            redis::cmd("SENTINEL").arg("FAILOVER").arg("primary").exec(&mut raw).is_ok()
+        })
+        .await;
+        until("the new primary", async || {
+            cache.insert(&"k".into(), "new".to_owned()).await.is_ok()
+                && redis::Commands::exists(&mut replica.raw(), "t:k").unwrap_or(false)
+                && get(&cache, "k").await.as_deref() == Some("new")
+                && replica.raw().get::<_, Vec<u8>>("t:k").unwrap().ends_with(b"new")
+        })
+        .await;
+    });
+}

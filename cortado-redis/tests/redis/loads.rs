@@ -1,0 +1,389 @@
+//! Loads: one at a time for a key, of all processes; and what breaks them.
+
+use crate::support::*;
+use cortado_redis::{LoadError, Loaded};
+use redis::Commands;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+use tokio::time::sleep;
+
+type Outcome = Result<String, LoadError<String>>;
+
+async fn load(cache: &Texts, key: &str, text: &str, takes: Duration) -> Outcome {
+    let text = text.to_owned();
+    cache
+        .load(key, async move {
+            sleep(takes).await;
+            Ok::<_, String>(text)
+        })
+        .await
+}
+
+#[test]
+fn a_loaded_value_is_stored_and_kept() {
+    with_server(async |server| {
+        let (cache, mut other) = (texts(server.port, |it| it), server.raw());
+        let token = cache.load("k", async { Ok::<_, String>(Loaded::with_ttl("v".to_owned(), ms(60_000))) });
+        assert_eq!(token.await.unwrap(), "v");
+        assert!((59_000..=60_000).contains(&other.pttl::<_, i64>("t:k").unwrap()));
+        assert_eq!(cache.local().get("k").as_deref(), Some("v"));
+        assert_eq!(load(&cache, "k", "other", ms(0)).await.unwrap(), "v");
+        // Tracked again: the next change is seen.
+        other.del::<_, ()>("t:k").unwrap();
+        until("removed", async || cache.local().get("k").is_none()).await;
+        assert_eq!(load(&cache, "k", "new", ms(0)).await.unwrap(), "new");
+        let zero = cache.load("z", async { Ok::<_, String>(Loaded::with_ttl("v".to_owned(), ms(0))) });
+        assert_eq!(zero.await.unwrap(), "v");
+        assert!(!other.exists::<_, bool>("t:z").unwrap());
+        assert_eq!(cache.stats().loads, 3);
+    });
+}
+
+#[test]
+fn one_of_many_caches_loads() {
+    with_server(async |server| {
+        let caches: Vec<_> = (0..4).map(|_| texts(server.port, |it| it)).collect();
+        for round in 0..10 {
+            let loads = Arc::new(AtomicU32::new(0));
+            let key = format!("k{round}");
+            let begun = Instant::now();
+            let tasks = caches.iter().flat_map(|cache| (0..250).map(move |_| cache.clone()));
+            let tasks: Vec<_> = tasks
+                .map(|cache| {
+                    let (loads, key) = (Arc::clone(&loads), key.clone());
+                    tokio::spawn(async move {
+                        let loader = async move {
+                            loads.fetch_add(1, Ordering::Relaxed);
+                            sleep(ms(50)).await;
+                            Ok::<_, String>("v".to_owned())
+                        };
+                        cache.load(&key, loader).await
+                    })
+                })
+                .collect();
+            for task in tasks {
+                assert_eq!(task.await.unwrap().unwrap(), "v");
+            }
+            assert_eq!(loads.load(Ordering::Relaxed), 1);
+            assert!(begun.elapsed() < Duration::from_secs(5), "woken, not by the lease's end");
+        }
+    });
+}
+
+#[test]
+fn a_removal_during_a_load_has_the_last_word() {
+    with_server(async |server| {
+        let (cache, mut other) = (texts(server.port, |it| it), server.raw());
+        let task = tokio::spawn({
+            let cache = cache.clone();
+            async move { load(&cache, "k", "old", ms(100)).await }
+        });
+        until("the lease", async || server.raw().exists("t:k").unwrap()).await;
+        assert_eq!(get(&cache, "k").await, None, "what is being loaded is not there");
+        other.del::<_, ()>("t:k").unwrap();
+        assert_eq!(task.await.unwrap().unwrap(), "old", "who waited gets it");
+        assert_eq!(get(&cache, "k").await, None);
+        assert!(!other.exists::<_, bool>("t:k").unwrap(), "nobody keeps it");
+        assert_eq!(cache.stats().overtaken_loads, 1);
+    });
+}
+
+#[test]
+fn a_write_during_a_load_has_the_last_word() {
+    with_server(async |server| {
+        for local in [true, false] {
+            let (cache, two) = (texts(server.port, |it| it), texts(server.port, |it| it));
+            let key = format!("k{local}");
+            let task = tokio::spawn({
+                let (cache, key) = (cache.clone(), key.clone());
+                async move { load(&cache, &key, "loaded", ms(100)).await }
+            });
+            until("the lease", async || server.raw().exists(format!("t:{key}")).unwrap()).await;
+            let writer = if local { &cache } else { &two };
+            writer.insert(&key, "written".to_owned()).await.unwrap();
+            assert_eq!(get(&cache, &key).await.as_deref(), Some("written"));
+            assert_eq!(task.await.unwrap().unwrap(), "loaded");
+            for cache in [&cache, &two] {
+                assert_eq!(get(cache, &key).await.as_deref(), Some("written"));
+            }
+        }
+    });
+}
+
+#[test]
+fn a_failed_load_is_shared_and_the_next_one_tries_again() {
+    with_server(async |server| {
+        let cache = texts(server.port, |it| it);
+        let failing = |text: &str| {
+            let (cache, text) = (cache.clone(), text.to_owned());
+            tokio::spawn(async move {
+                let loader = async move {
+                    sleep(ms(50)).await;
+                    Err::<String, _>(text)
+                };
+                cache.load("k", loader).await
+            })
+        };
+        let tasks: Vec<_> = (0..20).map(|task| failing(&task.to_string())).collect();
+        let mut errors = Vec::new();
+        for task in tasks {
+            let Err(LoadError::Loader(error)) = task.await.unwrap() else { panic!("it fails") };
+            errors.push(error);
+        }
+        assert!(errors.iter().all(|error| **error == *errors[0]), "{errors:?}");
+        assert!(!server.raw().exists::<_, bool>("t:k").unwrap(), "the lease is given back");
+        assert_eq!(load(&cache, "k", "good", ms(0)).await.unwrap(), "good");
+        assert_eq!(cache.stats().load_failures, 1);
+    });
+}
+
+#[test]
+fn a_loader_that_panics_gives_its_lease_back() {
+    with_server(async |server| {
+        let (cache, two) = (texts(server.port, |it| it), texts(server.port, |it| it));
+        let panics = async {
+            if true {
+                panic!("as planned");
+            }
+            Ok::<String, String>(String::new())
+        };
+        assert!(matches!(cache.load("k", panics).await, Err(LoadError::Aborted)));
+        let begun = Instant::now();
+        assert_eq!(load(&two, "k", "v", ms(0)).await.unwrap(), "v");
+        assert!(begun.elapsed() < Duration::from_secs(5), "not by the lease's end");
+    });
+}
+
+#[test]
+fn a_dead_holders_lease_ends() {
+    with_server(async |server| {
+        let (cache, mut other) = (texts(server.port, |it| it), server.raw());
+        let lease = [b"L1".as_slice(), &[b'0'; 32]].concat();
+        redis::cmd("SET").arg("t:k").arg(lease).arg("PX").arg(300).exec(&mut other).unwrap();
+        let begun = Instant::now();
+        assert_eq!(load(&cache, "k", "v", ms(0)).await.unwrap(), "v");
+        assert!(begun.elapsed() >= ms(250));
+        assert_eq!(cache.stats().lease_waits, 1, "ended by its time, or by the server's word");
+    });
+}
+
+#[test]
+fn a_long_load_keeps_its_lease() {
+    with_server(async |server| {
+        let short = |it: cortado_redis::Builder<String, String>| it.lease(ms(100));
+        let (cache, two) = (texts(server.port, short), texts(server.port, short));
+        let task = tokio::spawn(async move { load(&cache, "k", "long", ms(600)).await });
+        until("the lease", async || server.raw().exists("t:k").unwrap()).await;
+        assert_eq!(load(&two, "k", "other", ms(0)).await.unwrap(), "long");
+        assert_eq!(task.await.unwrap().unwrap(), "long");
+        assert_eq!(two.stats().loads, 0);
+    });
+}
+
+#[test]
+fn a_load_goes_on_without_its_callers() {
+    with_server(async |server| {
+        let cache = texts(server.port, |it| it);
+        let call = load(&cache, "k", "v", ms(100));
+        assert!(tokio::time::timeout(ms(20), call).await.is_err());
+        until("stored", async || get(&cache, "k").await.as_deref() == Some("v")).await;
+        assert_eq!(cache.stats().loads, 1);
+    });
+}
+
+#[test]
+fn that_there_is_no_value_is_kept_too() {
+    with_server(async |server| {
+        let (cache, two) = (texts(server.port, |it| it), texts(server.port, |it| it));
+        let loads = Arc::new(AtomicU32::new(0));
+        let absent = |cache: &Texts| {
+            let (loads, cache) = (Arc::clone(&loads), cache.clone());
+            async move {
+                let loader = async move {
+                    loads.fetch_add(1, Ordering::Relaxed);
+                    Ok::<Option<Loaded<String>>, String>(None)
+                };
+                cache.optionally_load("k", loader).await.unwrap()
+            }
+        };
+        assert_eq!(get(&cache, "k").await, None, "that the server has nothing is not that");
+        for cache in [&cache, &cache, &two, &two] {
+            assert_eq!(absent(cache).await, None);
+        }
+        assert_eq!(loads.load(Ordering::Relaxed), 1);
+        let left: i64 = server.raw().pttl("t:k").unwrap();
+        assert!((9_000..=10_000).contains(&left), "{left}");
+        assert_eq!(get(&two, "k").await, None);
+        // A load that wants a value asks all the same.
+        assert_eq!(load(&two, "k", "v", ms(0)).await.unwrap(), "v");
+        until("told", async || absent(&cache).await.as_deref() == Some("v")).await;
+        assert!(cache.remove(&"k".into()).await.unwrap());
+        assert_eq!(absent(&cache).await, None);
+        assert!(cache.insert_if_absent(&"k".into(), "inserted".to_owned()).await.unwrap());
+    });
+}
+
+#[test]
+fn a_stale_value_replaces_an_error() {
+    with_server(async |server| {
+        let cache = texts(server.port, |it| it.stale_on_error(ms(60_000)));
+        cache.insert(&"k".into(), Loaded::with_ttl("old".to_owned(), ms(50))).await.unwrap();
+        sleep(ms(80)).await;
+        assert_eq!(get(&cache, "k").await, None, "a read asks for no loader");
+        cache.insert(&"k".into(), Loaded::with_ttl("old".to_owned(), ms(50))).await.unwrap();
+        sleep(ms(80)).await;
+        let failing = || cache.load("k", async { Err::<String, _>("no answer".to_owned()) });
+        for _ in 0..10 {
+            assert_eq!(failing().await.unwrap(), "old");
+        }
+        let stats = cache.stats();
+        assert_eq!(stats.load_failures, 1, "the origin is not asked each time");
+        // A write is seen in spite of that.
+        let two = texts(server.port, |it| it);
+        two.insert(&"k".into(), "new".to_owned()).await.unwrap();
+        until("new", async || failing().await.unwrap() == "new").await;
+        cache.remove(&"k".into()).await.unwrap();
+        assert!(failing().await.is_err(), "what was removed is not served");
+    });
+}
+
+#[test]
+fn limits_end_waits_not_loads() {
+    with_server(async |server| {
+        let limits = |it: cortado_redis::Builder<String, String>| {
+            it.stale_on_error(ms(60_000)).soft_limit(ms(50)).hard_limit(ms(60))
+        };
+        let cache = texts(server.port, limits);
+        let slow = load(&cache, "k", "first", ms(200)).await;
+        assert!(matches!(slow, Err(LoadError::TimedOut)), "{slow:?}");
+        until("stored", async || get(&cache, "k").await.as_deref() == Some("first")).await;
+        assert!(cache.expire(&"k".into(), ms(30)).await.unwrap());
+        assert_eq!(get(&cache, "k").await.as_deref(), Some("first"));
+        sleep(ms(60)).await;
+        assert_eq!(load(&cache, "k", "second", ms(200)).await.unwrap(), "first");
+        until("stored", async || get(&cache, "k").await.as_deref() == Some("second")).await;
+    });
+}
+
+#[test]
+fn one_process_refreshes_ahead() {
+    with_server(async |server| {
+        let ahead = |it: cortado_redis::Builder<String, String>| {
+            it.time_to_live(ms(60_000)).refresh_ahead(ms(59_000))
+        };
+        let (one, two) = (texts(server.port, ahead), texts(server.port, ahead));
+        assert_eq!(load(&one, "k", "1", ms(0)).await.unwrap(), "1");
+        assert_eq!(load(&two, "k", "other", ms(0)).await.unwrap(), "1");
+        assert_eq!(one.stats().refreshes + two.stats().refreshes, 0);
+        assert!(one.expire(&"k".into(), ms(50_000)).await.unwrap());
+        let loads = Arc::new(AtomicU32::new(0));
+        let refreshing = |cache: &Texts| {
+            let (cache, loads) = (cache.clone(), Arc::clone(&loads));
+            async move {
+                let loader = async move {
+                    let number = loads.fetch_add(1, Ordering::Relaxed);
+                    sleep(ms(100)).await;
+                    Ok::<_, String>(Loaded::with_ttl(format!("new {number}"), ms(60_000)))
+                };
+                cache.load("k", loader).await.unwrap()
+            }
+        };
+        for _ in 0..10 {
+            for cache in [&one, &two] {
+                assert_eq!(refreshing(cache).await, "1", "the present value is returned");
+                sleep(ms(2)).await;
+            }
+        }
+        for cache in [&one, &two] {
+            until("new", async || get(cache, "k").await.as_deref() == Some("new 0")).await;
+        }
+        assert_eq!(loads.load(Ordering::Relaxed), 1);
+    });
+}
+
+#[test]
+fn a_refresh_takes_what_is_newer_and_never_overwrites_it() {
+    with_server(async |server| {
+        let ahead = |it: cortado_redis::Builder<String, String>| {
+            it.time_to_live(ms(60_000)).refresh_ahead(ms(60_000))
+        };
+        let (one, two) = (texts(server.port, ahead), texts(server.port, |it| it));
+        one.insert(&"k".into(), "1".to_owned()).await.unwrap();
+        let task = tokio::spawn({
+            let one = one.clone();
+            async move { load(&one, "k", "loaded", ms(200)).await.unwrap() }
+        });
+        assert_eq!(task.await.unwrap(), "1");
+        until("begun", async || one.stats().refreshes == 1).await;
+        two.insert(&"k".into(), "written".to_owned()).await.unwrap();
+        until("overtaken", async || one.stats().overtaken_loads == 1).await;
+        for cache in [&one, &two] {
+            assert_eq!(get(cache, "k").await.as_deref(), Some("written"));
+        }
+    });
+}
+
+#[test]
+fn many_keys_are_loaded_by_one_call() {
+    with_server(async |server| {
+        let (one, two) = (texts(server.port, |it| it), texts(server.port, |it| it));
+        let keys: Vec<String> = (0..100).map(|key| key.to_string()).collect();
+        one.insert(&keys[7], "there".to_owned()).await.unwrap();
+        let calls = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let all = |cache: &Texts| {
+            let (cache, calls, keys) = (cache.clone(), Arc::clone(&calls), keys.clone());
+            tokio::spawn(async move {
+                let loader = move |missing: Vec<String>| {
+                    calls.lock().unwrap().push(missing.clone());
+                    async move {
+                        sleep(ms(20)).await;
+                        let there = missing.into_iter().filter(|key| key != "13");
+                        let value = |key: String| (key.clone(), Loaded::with_ttl(key, ms(60_000)));
+                        Ok::<_, String>(there.map(value).collect())
+                    }
+                };
+                cache.load_many(&keys, loader).await.unwrap()
+            })
+        };
+        let tasks: Vec<_> = (0..20).map(|task| all([&one, &two][task % 2])).collect();
+        for task in tasks {
+            let values = task.await.unwrap();
+            for (key, value) in keys.iter().zip(values) {
+                let expected = match key.as_str() {
+                    "7" => Some("there".to_owned()),
+                    "13" => None,
+                    _ => Some(key.clone()),
+                };
+                assert_eq!(value, expected, "{key}");
+            }
+        }
+        let mut loaded: Vec<String> =
+            calls.lock().unwrap().iter().flatten().filter(|key| *key != "13").cloned().collect();
+        loaded.sort();
+        let count = loaded.len();
+        loaded.dedup();
+        assert_eq!((count, loaded.len()), (98, 98), "each once");
+        assert!(!server.raw().exists::<_, bool>("t:13").unwrap());
+        let failing = |_: Vec<String>| async { Err::<Vec<(String, String)>, _>("no".to_owned()) };
+        assert!(matches!(one.load_many(&["13".into()], failing).await, Err(LoadError::Loader(_))));
+        assert!(!server.raw().exists::<_, bool>("t:13").unwrap(), "the lease is given back");
+        assert!(one.local().get("50").is_some());
+    });
+}
+
+#[test]
+fn reads_do_not_wait_for_loads() {
+    with_server(async |server| {
+        let cache = texts(server.port, |it| it);
+        let task = tokio::spawn({
+            let cache = cache.clone();
+            async move { load(&cache, "k", "v", Duration::from_secs(2)).await }
+        });
+        until("the lease", async || server.raw().exists("t:k").unwrap()).await;
+        let begun = Instant::now();
+        assert_eq!(get(&cache, "k").await, None);
+        assert!(begun.elapsed() < ms(1_000));
+        task.abort();
+    });
+}

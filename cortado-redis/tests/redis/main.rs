@@ -1,0 +1,10 @@
+//! The cache, and what it relies on, with real servers.
+
+mod basics;
+mod coherence;
+mod facts;
+mod faults;
+mod fleet;
+mod input;
+mod loads;
+mod support;

@@ -1,0 +1,50 @@
+//! Servers, proxies and other processes for the tests. Each test has its own server.
+
+mod process;
+mod proxy;
+mod resp;
+mod server;
+
+pub use process::{Child, again, argument, is_child};
+pub use proxy::{Mode, Proxy};
+pub use resp::Resp;
+pub use server::RedisServer;
+
+use cortado_redis::{Builder, Server, TieredCache};
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+pub type Texts = TieredCache<String, String>;
+
+pub fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+pub fn at(port: u16) -> Server {
+    Server::at(&format!("redis://127.0.0.1:{port}")).unwrap()
+}
+
+/// A cache of texts, with the settings that a test adds.
+pub fn texts(port: u16, set: impl FnOnce(Builder<String, String>) -> Builder<String, String>) -> Texts {
+    set(TieredCache::builder(at(port), "t")).build()
+}
+
+/// Waits until the condition holds; a test that hangs is one that fails.
+pub async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let begun = Instant::now();
+    while !condition().await {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{what}: not within 20 s");
+        tokio::time::sleep(ms(2)).await;
+    }
+}
+
+pub async fn get(cache: &Texts, key: &str) -> Option<String> {
+    cache.get(key).await.unwrap()
+}
+
+/// Runs a test on a runtime of two threads with a server of its own, if the machine has one.
+pub fn with_server<F: Future<Output = ()>>(test: impl FnOnce(RedisServer) -> F) {
+    let Some(server) = RedisServer::start() else { return };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.unwrap().block_on(test(server));
+}
