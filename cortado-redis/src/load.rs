@@ -12,9 +12,10 @@ use crate::stats::count;
 use crate::tier::{Inner, TieredCache};
 use crate::wake::Wake;
 use crate::wire;
-use cortado::Entry;
+use cortado::{Entry, ToKey};
 use futures_util::future::{Either, select};
 use std::future::Future;
+use std::hash::Hash;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -69,7 +70,7 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> TieredCache<K, V> {
     /// ```
     pub async fn load<Q, L, E, F>(&self, key: &Q, loader: F) -> Result<V, LoadError<E>>
     where
-        Q: cortado::ToKey<K> + std::hash::Hash + ?Sized,
+        Q: ToKey<K> + Hash + ?Sized,
         L: Into<Loaded<V>>,
         E: Send + Sync + 'static,
         F: Future<Output = Result<L, E>> + Send + 'static,
@@ -99,7 +100,7 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> TieredCache<K, V> {
         loader: F,
     ) -> Result<Option<V>, LoadError<E>>
     where
-        Q: cortado::ToKey<K> + std::hash::Hash + ?Sized,
+        Q: ToKey<K> + Hash + ?Sized,
         E: Send + Sync + 'static,
         F: Future<Output = Result<Option<Loaded<V>>, E>> + Send + 'static,
     {
@@ -148,7 +149,7 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
     #[inline]
     fn hit_to_load<Q>(&self, key: &Q, optional: bool) -> Option<Slot<V>>
     where
-        Q: cortado::ToKey<K> + std::hash::Hash + ?Sized,
+        Q: ToKey<K> + Hash + ?Sized,
     {
         let trusted = self.link.trusted();
         let good = |slot: &Slot<V>, times| {

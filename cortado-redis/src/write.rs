@@ -9,8 +9,9 @@ use crate::script::Script;
 use crate::slot::{Slot, millis};
 use crate::stats::count;
 use crate::tier::{Inner, TieredCache};
-use cortado::LoadGuard;
+use cortado::{LoadGuard, ToKey};
 use futures_util::FutureExt;
+use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 impl<K: RedisKey, V: Clone + Send + Sync + 'static> TieredCache<K, V> {
@@ -21,20 +22,26 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> TieredCache<K, V> {
     ///
     /// # Errors
     /// If the server does not say that it has it. The local level has no copy then.
-    pub async fn insert(&self, key: &K, value: impl Into<Loaded<V>>) -> Result<(), Error> {
-        self.put(key, value.into(), Script::Write).await.map(drop)
+    pub async fn insert<Q>(&self, key: &Q, value: impl Into<Loaded<V>>) -> Result<(), Error>
+    where
+        Q: ToKey<K> + Hash + ?Sized,
+    {
+        self.put(&key.to_key(), value.into(), Script::Write).await.map(drop)
     }
 
     /// Stores a value if the server has none, and says whether it did.
     ///
     /// # Errors
     /// As [`insert`](Self::insert).
-    pub async fn insert_if_absent(
+    pub async fn insert_if_absent<Q>(
         &self,
-        key: &K,
+        key: &Q,
         value: impl Into<Loaded<V>>,
-    ) -> Result<bool, Error> {
-        self.put(key, value.into(), Script::WriteIfAbsent).await
+    ) -> Result<bool, Error>
+    where
+        Q: ToKey<K> + Hash + ?Sized,
+    {
+        self.put(&key.to_key(), value.into(), Script::WriteIfAbsent).await
     }
 
     async fn put(&self, key: &K, loaded: Loaded<V>, script: Script) -> Result<bool, Error> {
@@ -57,27 +64,30 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> TieredCache<K, V> {
     ///
     /// # Errors
     /// If the server does not say so. The local copy is gone all the same.
-    pub async fn remove(&self, key: &K) -> Result<bool, Error> {
-        self.inner.change(key, Script::Remove, &[]).await
+    pub async fn remove<Q: ToKey<K> + Hash + ?Sized>(&self, key: &Q) -> Result<bool, Error> {
+        self.inner.change(&key.to_key(), Script::Remove, &[]).await
     }
 
     /// Gives the key's value so much life from now on, and says whether there is one.
     ///
     /// # Errors
     /// As [`remove`](Self::remove).
-    pub async fn expire(&self, key: &K, ttl: Duration) -> Result<bool, Error> {
+    pub async fn expire<Q>(&self, key: &Q, ttl: Duration) -> Result<bool, Error>
+    where
+        Q: ToKey<K> + Hash + ?Sized,
+    {
         if ttl.is_zero() {
             return self.remove(key).await;
         }
-        self.inner.change(key, Script::Expire, &[&millis(Some(ttl))]).await
+        self.inner.change(&key.to_key(), Script::Expire, &[&millis(Some(ttl))]).await
     }
 
     /// Lets the key's value live until it is removed, and says whether there is one.
     ///
     /// # Errors
     /// As [`remove`](Self::remove).
-    pub async fn persist(&self, key: &K) -> Result<bool, Error> {
-        self.inner.change(key, Script::Expire, &[&millis(None)]).await
+    pub async fn persist<Q: ToKey<K> + Hash + ?Sized>(&self, key: &Q) -> Result<bool, Error> {
+        self.inner.change(&key.to_key(), Script::Expire, &[&millis(None)]).await
     }
 
     /// Counts as a use of the key on both levels, for their evictions, and says whether the server
@@ -85,9 +95,10 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> TieredCache<K, V> {
     ///
     /// # Errors
     /// If the server cannot be asked.
-    pub async fn touch(&self, key: &K) -> Result<bool, Error> {
+    pub async fn touch<Q: ToKey<K> + Hash + ?Sized>(&self, key: &Q) -> Result<bool, Error> {
         self.inner.local.sync().touch(key);
-        let answer = self.inner.link.command(&[b"TOUCH", &self.inner.raw(key)]).await?;
+        let raw = self.inner.raw(&key.to_key());
+        let answer = self.inner.link.command(&[b"TOUCH", &raw]).await?;
         Ok(answer.reply.is_one())
     }
 

@@ -12,11 +12,13 @@ use cortado_redis::{Bytes, TieredCache};
 use redis::aio::MultiplexedConnection;
 use std::hint::black_box;
 use std::sync::{Arc, Barrier};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 
 const HOT: u64 = 1_000;
 const BYTES: usize = 100;
+/// Of all entries: what looks whether an entry has ended does so in each cache.
+const LIFE: Duration = Duration::from_secs(3_600);
 
 /// The same type in all caches: a hit clones the `Arc`. `cache-aio` copies the bytes.
 type Value = Arc<[u8]>;
@@ -62,6 +64,11 @@ fn on_two_threads(read: impl Fn() -> f64 + Sync) -> f64 {
     })
 }
 
+/// A value of its own for each entry: threads that read different keys share no reference count.
+fn value() -> Value {
+    vec![b'x'; BYTES].into()
+}
+
 async fn get(connection: &mut MultiplexedConnection, key: u64) -> Value {
     redis::cmd("GET").arg(key).query_async(connection).await.expect("the server answers")
 }
@@ -78,28 +85,29 @@ struct Caches {
 
 impl Caches {
     async fn filled(port: u16, keys: u64) -> Self {
-        let value: Value = vec![b'x'; BYTES].into();
-        let sync = cortado::Cache::builder().max_capacity(CAPACITY).build();
-        let moka = moka::future::Cache::builder().max_capacity(CAPACITY).build();
+        let sync = cortado::Cache::builder().max_capacity(CAPACITY).time_to_live(LIFE).build();
+        let moka = moka::future::Cache::builder().max_capacity(CAPACITY).time_to_live(LIFE).build();
         let tier: TieredCache<u64, Value> = TieredCache::builder(server_at(port), "hits")
             .max_capacity(CAPACITY)
+            .time_to_live(LIFE)
             .build_with_codec(Bytes);
         let amalgam = Amalgam::<Value>::connect(port).await;
         let (plain, client) = (connect(port).await, caching(port).await);
-        for key in 0..keys {
-            sync.insert(key, value.clone());
-            moka.insert(key, value.clone()).await;
-        }
+        // One entry after the other, all caches in turn, so that all lie in memory alike.
         let fill = {
-            let (tier, amalgam, client) = (tier.clone(), amalgam.clone(), client.clone());
+            let (sync, moka, tier) = (sync.clone(), moka.clone(), tier.clone());
+            let (amalgam, client) = (amalgam.clone(), client.clone());
             move |key: u64| {
-                let (tier, amalgam, value) = (tier.clone(), amalgam.clone(), value.clone());
-                let (mut plain, mut client) = (plain.clone(), client.clone());
+                let (sync, moka, tier) = (sync.clone(), moka.clone(), tier.clone());
+                let (amalgam, mut plain, mut client) =
+                    (amalgam.clone(), plain.clone(), client.clone());
                 async move {
-                    tier.insert(&key, value.clone()).await.expect("the server answers");
-                    amalgam.0.set(key.to_string(), value.clone()).await.expect("it answers");
+                    sync.insert(key, value());
+                    tier.insert(&key, value()).await.expect("the server answers");
+                    moka.insert(key, value()).await;
+                    amalgam.0.set(key.to_string(), value()).await.expect("the server answers");
                     let mut set = redis::cmd("SET");
-                    set.arg(key).arg(&value[..]);
+                    set.arg(key).arg(&value()[..]);
                     set.exec_async(&mut plain).await.expect("the server answers");
                     get(&mut client, key).await;
                 }
@@ -203,7 +211,7 @@ pub fn measure(options: &Options) {
 
     println!(
         "{keys} keys (`u64`), of which {HOT} are read, uniformly. Values are `Arc<[u8]>` of {BYTES} \
-         bytes. {rounds} rounds of {reads} reads (`cache-aio`: {}), interleaved.\n",
+         bytes, with a lifetime of an hour. {rounds} rounds of {reads} reads (`cache-aio`: {}), interleaved.\n",
         reads / 10
     );
     let table = Table::new(["hit", "best, ns", "median, ns"]);

@@ -36,7 +36,7 @@ fn own_writes_are_kept_and_the_next_change_is_seen() {
     with_server(async |server| {
         let (cache, mut other) = (texts(server.port, |it| it), server.raw());
         for round in 0..20 {
-            cache.insert(&"a".into(), format!("own {round}")).await.unwrap();
+            cache.insert("a", format!("own {round}")).await.unwrap();
             let fetches = cache.stats().fetches;
             assert_eq!(get(&cache, "a").await, Some(format!("own {round}")));
             assert_eq!(cache.stats().fetches, fetches, "the writer has a copy");
@@ -99,7 +99,7 @@ fn lifetimes_are_the_servers() {
         cache.insert(&key, Loaded::for_ever("kept".to_owned())).await.unwrap();
         assert_eq!(other.pttl::<_, i64>("t:k").unwrap(), -1);
         assert!(cache.touch(&key).await.unwrap());
-        assert!(!cache.touch(&"none".to_owned()).await.unwrap());
+        assert!(!cache.touch("none").await.unwrap());
     });
 }
 
@@ -111,7 +111,7 @@ fn a_copy_ends_with_its_original() {
         redis::cmd("DEBUG").arg("SET-ACTIVE-EXPIRE").arg(0).exec(&mut other).unwrap();
         for kept in [ms(0), ms(3_600_000)] {
             let cache = texts(server.port, |it| it.stale_on_error(kept));
-            cache.insert(&"k".into(), Loaded::with_ttl("v".to_owned(), ms(80))).await.unwrap();
+            cache.insert("k", Loaded::with_ttl("v".to_owned(), ms(80))).await.unwrap();
             let reader = texts(server.port, |it| it.stale_on_error(kept));
             let begun = std::time::Instant::now();
             let mut last = ms(0);
@@ -187,7 +187,7 @@ fn a_cache_outlives_the_runtime_of_its_connection() {
     for round in 0..3 {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            cache.insert(&"k".into(), round.to_string()).await.unwrap();
+            cache.insert("k", round.to_string()).await.unwrap();
             assert_eq!(get(&cache, "k").await, Some(round.to_string()));
         });
     }

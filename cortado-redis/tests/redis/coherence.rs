@@ -10,9 +10,9 @@ fn by_prefix() {
         let by_prefix = |it: cortado_redis::Builder<String, String>| it.coherence(Coherence::Prefix);
         let (one, two) = (texts(server.port, by_prefix), texts(server.port, by_prefix));
         for round in 0..30 {
-            one.insert(&"k".into(), round.to_string()).await.unwrap();
+            one.insert("k", round.to_string()).await.unwrap();
             until("told", async || get(&two, "k").await == Some(round.to_string())).await;
-            two.remove(&"k".into()).await.unwrap();
+            two.remove("k").await.unwrap();
             until("gone", async || get(&one, "k").await.is_none()).await;
         }
         let loads = one.load("l", async { Ok::<_, String>("v".to_owned()) }).await;
@@ -55,10 +55,10 @@ fn by_time() {
     with_server(async |server| {
         let by_time = |it: cortado_redis::Builder<String, String>| it.coherence(Coherence::Ttl(ms(300)));
         let (one, two) = (texts(server.port, by_time), texts(server.port, by_time));
-        one.insert(&"k".into(), "old".to_owned()).await.unwrap();
+        one.insert("k", "old".to_owned()).await.unwrap();
         assert_eq!(get(&two, "k").await.as_deref(), Some("old"));
         let written = Instant::now();
-        one.insert(&"k".into(), "new".to_owned()).await.unwrap();
+        one.insert("k", "new".to_owned()).await.unwrap();
         assert_eq!(get(&one, "k").await.as_deref(), Some("new"), "one's own write is seen");
         let mut last = ms(0);
         until("new", async || {
@@ -111,7 +111,7 @@ fn a_server_without_tracking_is_an_error_with_a_name() {
         assert!(matches!(cache.state(), LinkState::Down(Error::NoTracking(_))));
         let by_time = cortado_redis::TieredCache::<String, String>::builder(limited(), "t");
         let by_time = by_time.coherence(Coherence::Ttl(ms(1_000))).build();
-        by_time.insert(&"k".into(), "v".to_owned()).await.unwrap();
+        by_time.insert("k", "v".to_owned()).await.unwrap();
         assert_eq!(by_time.get("k").await.unwrap().as_deref(), Some("v"));
     });
 }

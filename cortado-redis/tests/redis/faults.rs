@@ -10,7 +10,7 @@ use tokio::time::sleep;
 async fn through(server: &RedisServer, set: impl FnOnce(TextsBuilder) -> TextsBuilder) -> (Proxy, Texts) {
     let proxy = Proxy::to(server.port).await;
     let cache = texts(proxy.port, |it| set(it.reply_within(ms(200))));
-    cache.insert(&"k".into(), "old".to_owned()).await.unwrap();
+    cache.insert("k", "old".to_owned()).await.unwrap();
     assert_eq!(cache.local().get("k").as_deref(), Some("old"));
     (proxy, cache)
 }
@@ -20,7 +20,7 @@ type TextsBuilder = cortado_redis::Builder<String, String>;
 /// A write by another client, with this cache's format.
 async fn write(server: &RedisServer, text: &str) {
     let other = texts(server.port, |it| it);
-    other.insert(&"k".into(), text.to_owned()).await.unwrap();
+    other.insert("k", text.to_owned()).await.unwrap();
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn a_killed_client_comes_back_and_trusts_nothing_of_before() {
 fn a_restarted_server_is_empty() {
     with_server(async |mut server| {
         let cache = texts(server.port, |it| it);
-        cache.insert(&"k".into(), "old".to_owned()).await.unwrap();
+        cache.insert("k", "old".to_owned()).await.unwrap();
         server.restart();
         until("healed", async || matches!(cache.get("k").await, Ok(None))).await;
     });
@@ -125,13 +125,13 @@ fn a_demoted_primary_is_left() {
     with_server(async |server| {
         let Some(primary) = RedisServer::start() else { return };
         let cache = texts(server.port, |it| it.staleness_bound(ms(400)));
-        cache.insert(&"k".into(), "old".to_owned()).await.unwrap();
+        cache.insert("k", "old".to_owned()).await.unwrap();
         let follow = primary.port.to_string();
         redis::cmd("REPLICAOF").arg("127.0.0.1").arg(&follow).exec(&mut server.raw()).unwrap();
         let demoted = Instant::now();
         until("distrusted", async || cache.local().get("k").is_none()).await;
         assert!(demoted.elapsed() <= ms(400), "{:?}", demoted.elapsed());
-        assert!(cache.insert(&"k".into(), "new".to_owned()).await.is_err());
+        assert!(cache.insert("k", "new".to_owned()).await.is_err());
         assert!(matches!(cache.state(), LinkState::Down(_) | LinkState::Connecting));
         redis::cmd("REPLICAOF").arg("NO").arg("ONE").exec(&mut server.raw()).unwrap();
         until("healed", async || cache.get("k").await.is_ok()).await;
@@ -144,9 +144,9 @@ fn an_outage_serves_what_is_allowed() {
         let outage = Outage::ServeStale { at_most: ms(700) };
         let stale = texts(server.port, |it| it.outage(outage).staleness_bound(ms(200)));
         let fails = texts(server.port, |it| it);
-        stale.insert(&"k".into(), "old".to_owned()).await.unwrap();
+        stale.insert("k", "old".to_owned()).await.unwrap();
         let short = Loaded::with_ttl("old".to_owned(), ms(30));
-        stale.insert(&"short".into(), short).await.unwrap();
+        stale.insert("short", short).await.unwrap();
         assert_eq!(get(&fails, "k").await.as_deref(), Some("old"));
         assert_eq!(stale.local().get("k").as_deref(), Some("old"));
         server.kill();
@@ -159,7 +159,7 @@ fn an_outage_serves_what_is_allowed() {
         assert!(matches!(load.await, Err(LoadError::Redis(_))), "no stampede of the origin");
         let kept = stale.load("k", async { Ok::<_, String>("loaded".to_owned()) });
         assert_eq!(kept.await.unwrap(), "old");
-        assert!(stale.insert(&"other".into(), "v".to_owned()).await.is_err(), "a lost write is an error");
+        assert!(stale.insert("other", "v".to_owned()).await.is_err(), "a lost write is an error");
         let mut last = ms(0);
         while begun.elapsed() < ms(1_500) {
             let asked = begun.elapsed();
@@ -180,7 +180,7 @@ fn a_write_that_fails_leaves_no_copy() {
     with_server(async |server| {
         let (proxy, cache) = through(&server, |it| it).await;
         proxy.set(Mode::Silent);
-        assert!(cache.insert(&"k".into(), "lost".to_owned()).await.is_err());
+        assert!(cache.insert("k", "lost".to_owned()).await.is_err());
         assert_eq!(cache.local().get("k"), None);
         assert!(cache.stats().write_failures >= 1);
     });
@@ -254,7 +254,7 @@ fn the_primary_that_sentinels_name_is_followed() {
         };
         assert!(matches!(by("another").get("k").await, Err(Error::Disconnected(_))));
         let cache = by("primary");
-        cache.insert(&"k".into(), "old".to_owned()).await.unwrap();
+        cache.insert("k", "old".to_owned()).await.unwrap();
         // The Sentinel learns of the replica by asking the primary.
         until("a failover", async || {
             let mut raw = sentinel.raw();
@@ -262,7 +262,7 @@ fn the_primary_that_sentinels_name_is_followed() {
         })
         .await;
         until("the new primary", async || {
-            cache.insert(&"k".into(), "new".to_owned()).await.is_ok()
+            cache.insert("k", "new".to_owned()).await.is_ok()
                 && redis::Commands::exists(&mut replica.raw(), "t:k").unwrap_or(false)
                 && get(&cache, "k").await.as_deref() == Some("new")
                 && replica.raw().get::<_, Vec<u8>>("t:k").unwrap().ends_with(b"new")

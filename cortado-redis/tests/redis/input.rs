@@ -46,10 +46,10 @@ fn values_over_the_limit_are_neither_written_nor_read() {
         let small = texts(server.port, |it| it.max_value_bytes(1_000));
         let large = texts(server.port, |it| it);
         let text = "v".repeat(2_000);
-        let refused = small.insert(&"k".into(), text.clone()).await;
+        let refused = small.insert("k", text.clone()).await;
         assert!(matches!(refused, Err(Error::TooLarge { bytes: 2_034 })), "{refused:?}");
         assert_eq!(get(&small, "k").await, None);
-        large.insert(&"k".into(), text.clone()).await.unwrap();
+        large.insert("k", text.clone()).await.unwrap();
         let mut error = None;
         until("told", async || {
             error = small.get("k").await.err();
@@ -86,8 +86,8 @@ impl Codec<String> for Picky {
 fn a_codec_may_refuse() {
     with_server(async |server| {
         let cache = TieredCache::<String, String>::builder(at(server.port), "t").build_with_codec(Picky);
-        assert!(matches!(cache.insert(&"k".into(), "".to_owned()).await, Err(Error::Codec(_))));
-        cache.insert(&"k".into(), "v".to_owned()).await.unwrap();
+        assert!(matches!(cache.insert("k", "".to_owned()).await, Err(Error::Codec(_))));
+        cache.insert("k", "v".to_owned()).await.unwrap();
         assert_eq!(get(&cache, "k").await.as_deref(), Some("v"));
         let postcard = texts(server.port, |it| it);
         let other = postcard.get("k").await;
@@ -123,6 +123,6 @@ fn nobody_answers() {
     runtime.block_on(async {
         let cache = texts(1, |it| it.connect_within(ms(200)));
         assert!(matches!(cache.get("k").await, Err(Error::Disconnected(_))));
-        assert!(matches!(cache.insert(&"k".into(), "v".to_owned()).await, Err(Error::Disconnected(_))));
+        assert!(matches!(cache.insert("k", "v".to_owned()).await, Err(Error::Disconnected(_))));
     });
 }

@@ -218,9 +218,9 @@ fn that_there_is_no_value_is_kept_too() {
         // A load that wants a value asks all the same.
         assert_eq!(load(&two, "k", "v", ms(0)).await.unwrap(), "v");
         until("told", async || absent(&cache).await.as_deref() == Some("v")).await;
-        assert!(cache.remove(&"k".into()).await.unwrap());
+        assert!(cache.remove("k").await.unwrap());
         assert_eq!(absent(&cache).await, None);
-        assert!(cache.insert_if_absent(&"k".into(), "inserted".to_owned()).await.unwrap());
+        assert!(cache.insert_if_absent("k", "inserted".to_owned()).await.unwrap());
     });
 }
 
@@ -228,10 +228,10 @@ fn that_there_is_no_value_is_kept_too() {
 fn a_stale_value_replaces_an_error() {
     with_server(async |server| {
         let cache = texts(server.port, |it| it.stale_on_error(ms(60_000)));
-        cache.insert(&"k".into(), Loaded::with_ttl("old".to_owned(), ms(50))).await.unwrap();
+        cache.insert("k", Loaded::with_ttl("old".to_owned(), ms(50))).await.unwrap();
         sleep(ms(80)).await;
         assert_eq!(get(&cache, "k").await, None, "a read asks for no loader");
-        cache.insert(&"k".into(), Loaded::with_ttl("old".to_owned(), ms(50))).await.unwrap();
+        cache.insert("k", Loaded::with_ttl("old".to_owned(), ms(50))).await.unwrap();
         sleep(ms(80)).await;
         let failing = || cache.load("k", async { Err::<String, _>("no answer".to_owned()) });
         for _ in 0..10 {
@@ -241,9 +241,9 @@ fn a_stale_value_replaces_an_error() {
         assert_eq!(stats.load_failures, 1, "the origin is not asked each time");
         // A write is seen in spite of that.
         let two = texts(server.port, |it| it);
-        two.insert(&"k".into(), "new".to_owned()).await.unwrap();
+        two.insert("k", "new".to_owned()).await.unwrap();
         until("new", async || failing().await.unwrap() == "new").await;
-        cache.remove(&"k".into()).await.unwrap();
+        cache.remove("k").await.unwrap();
         assert!(failing().await.is_err(), "what was removed is not served");
     });
 }
@@ -258,7 +258,7 @@ fn limits_end_waits_not_loads() {
         let slow = load(&cache, "k", "first", ms(200)).await;
         assert!(matches!(slow, Err(LoadError::TimedOut)), "{slow:?}");
         until("stored", async || get(&cache, "k").await.as_deref() == Some("first")).await;
-        assert!(cache.expire(&"k".into(), ms(30)).await.unwrap());
+        assert!(cache.expire("k", ms(30)).await.unwrap());
         assert_eq!(get(&cache, "k").await.as_deref(), Some("first"));
         sleep(ms(60)).await;
         assert_eq!(load(&cache, "k", "second", ms(200)).await.unwrap(), "first");
@@ -276,7 +276,7 @@ fn one_process_refreshes_ahead() {
         assert_eq!(load(&one, "k", "1", ms(0)).await.unwrap(), "1");
         assert_eq!(load(&two, "k", "other", ms(0)).await.unwrap(), "1");
         assert_eq!(one.stats().refreshes + two.stats().refreshes, 0);
-        assert!(one.expire(&"k".into(), ms(50_000)).await.unwrap());
+        assert!(one.expire("k", ms(50_000)).await.unwrap());
         let loads = Arc::new(AtomicU32::new(0));
         let refreshing = |cache: &Texts| {
             let (cache, loads) = (cache.clone(), Arc::clone(&loads));
@@ -309,14 +309,14 @@ fn a_refresh_takes_what_is_newer_and_never_overwrites_it() {
             it.time_to_live(ms(60_000)).refresh_ahead(ms(60_000))
         };
         let (one, two) = (texts(server.port, ahead), texts(server.port, |it| it));
-        one.insert(&"k".into(), "1".to_owned()).await.unwrap();
+        one.insert("k", "1".to_owned()).await.unwrap();
         let task = tokio::spawn({
             let one = one.clone();
             async move { load(&one, "k", "loaded", ms(200)).await.unwrap() }
         });
         assert_eq!(task.await.unwrap(), "1");
         until("begun", async || one.stats().refreshes == 1).await;
-        two.insert(&"k".into(), "written".to_owned()).await.unwrap();
+        two.insert("k", "written".to_owned()).await.unwrap();
         until("overtaken", async || one.stats().overtaken_loads == 1).await;
         for cache in [&one, &two] {
             assert_eq!(get(cache, "k").await.as_deref(), Some("written"));

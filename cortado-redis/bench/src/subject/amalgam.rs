@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 #[derive(Clone)]
-pub struct Amalgam<V>(pub Cache<V>);
+pub struct Amalgam<V: Clone + Send + Sync + 'static>(pub Cache<V>);
 
 impl<V: Serialize + DeserializeOwned + Clone + Send + Sync + 'static> Amalgam<V> {
     /// What the keys begin with on the server.
