@@ -1,6 +1,6 @@
 //! Three processes share a cache, and show each second what they see: reads, loads, how long an old
-//! value was seen after it was replaced, and outages. A fourth one, the parent, writes, and stops the
-//! server for two seconds.
+//! value was seen after it was replaced, and outages. A fourth one, the parent, writes, and stops
+//! the server for two seconds.
 //!
 //! ```sh
 //! cargo run --release --example fleet        # ten seconds
@@ -111,7 +111,16 @@ impl Drop for Running {
 
 fn server(port: u16, folder: &std::path::Path) -> Option<Running> {
     let mut command = Command::new("redis-server");
-    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+    command.args([
+        "--port",
+        &port.to_string(),
+        "--bind",
+        "127.0.0.1",
+        "--save",
+        "",
+        "--appendonly",
+        "no",
+    ]);
     command.arg("--dir").arg(folder).stdout(Stdio::null()).spawn().ok().map(Running)
 }
 
@@ -137,7 +146,8 @@ async fn main() {
         return read(port.parse().expect("a port")).await;
     }
     let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr());
-    let (port, folder) = (free.expect("a free port").port(), tempfile::tempdir().expect("a folder"));
+    let (port, folder) =
+        (free.expect("a free port").port(), tempfile::tempdir().expect("a folder"));
     let Some(mut running) = server(port, folder.path()) else {
         println!("there is no redis-server here; Debian and Ubuntu: apt install redis-server");
         return;
@@ -145,9 +155,11 @@ async fn main() {
     sleep(Duration::from_millis(300)).await;
     let readers: Vec<_> = (1..=PROCESSES).map(|number| start_reader(port, number)).collect();
     let (prices, begun) = (prices(port), Instant::now());
-    let latest: Prices =
-        TieredCache::builder(Server::at(&format!("redis://127.0.0.1:{port}")).expect("an address"), "latest")
-            .build();
+    let latest: Prices = TieredCache::builder(
+        Server::at(&format!("redis://127.0.0.1:{port}")).expect("an address"),
+        "latest",
+    )
+    .build();
     let (mut stopped, mut number) = (false, 0);
     while begun.elapsed() < Duration::from_secs(SECONDS) {
         if !stopped && begun.elapsed() > Duration::from_secs(SECONDS / 2) {

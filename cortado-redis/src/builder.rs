@@ -49,6 +49,9 @@ impl Settings {
     }
 }
 
+/// Nothing that a program waits for takes longer.
+const DAY: Duration = Duration::from_secs(86_400);
+
 type Weigher<K, V> = Box<dyn Fn(&K, Option<&V>) -> u32 + Send + Sync>;
 
 /// The settings of a [`TieredCache`]: [`TieredCache::builder`].
@@ -111,19 +114,19 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Builder<K, V> {
     /// So it bounds how old a value may be when the connection dies unnoticed. A quarter of it is
     /// the interval of heartbeats in an idle connection. 1 second by default, 100 ms at the least.
     pub fn staleness_bound(mut self, bound: Duration) -> Self {
-        self.link.bound = bound.max(Duration::from_millis(100));
+        self.link.bound = bound.clamp(Duration::from_millis(100), DAY);
         self
     }
 
     /// How long an answer is waited for. 500 ms by default.
     pub fn reply_within(mut self, limit: Duration) -> Self {
-        self.link.reply_within = limit;
+        self.link.reply_within = limit.min(DAY);
         self
     }
 
     /// How long a connection may take. 1 second by default.
     pub fn connect_within(mut self, limit: Duration) -> Self {
-        self.link.connect_within = limit;
+        self.link.connect_within = limit.min(DAY);
         self
     }
 
@@ -151,7 +154,7 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Builder<K, V> {
     /// For how long a process that loads a value has the key to itself. It renews this lease when
     /// half of it is over; if the process dies, others wait for the rest. 10 seconds by default.
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.settings.lease = lease.max(Duration::from_millis(20));
+        self.settings.lease = lease.clamp(Duration::from_millis(20), DAY);
         self
     }
 

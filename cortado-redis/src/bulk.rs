@@ -18,6 +18,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::timeout;
 
 /// A call that waits for a load of its own process looks again after so long at the latest.
 const LOOK: Duration = Duration::from_millis(20);
@@ -46,7 +47,12 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> TieredCache<K, V> {
         let task = load_all(Arc::clone(&self.inner), keys.to_vec(), loader);
         #[cfg(feature = "tracing")]
         let task = tracing::Instrument::in_current_span(task);
-        let found = tokio::spawn(task).await.unwrap_or(Err(LoadError::Aborted))?;
+        let mut task = tokio::spawn(task);
+        let ended = match self.inner.settings.hard_limit {
+            None => (&mut task).await,
+            Some(limit) => timeout(limit, &mut task).await.map_err(|_| LoadError::TimedOut)?,
+        };
+        let found = ended.unwrap_or(Err(LoadError::Aborted))?;
         Ok(keys.iter().map(|key| found.get(key).cloned().flatten()).collect())
     }
 }
@@ -79,8 +85,11 @@ where
     E: Send + Sync + 'static,
     F: Future<Output = Result<Vec<(K, L)>, E>>,
 {
+    // Before anything is dropped that an outage may need.
+    inner.link.ready().await?;
     let mut found = HashMap::with_capacity(keys.len());
-    let mut missing: Vec<K> = keys.into_iter().collect::<HashSet<K>>().into_iter().collect();
+    let _loading: Vec<_> = keys.iter().map(|key| inner.loading.begin(key)).collect();
+    let mut missing: Vec<K> = keys.iter().cloned().collect::<HashSet<K>>().into_iter().collect();
     while !missing.is_empty() {
         let turns = join_all(missing.iter().map(|key| inner.turn(key))).await;
         let (mut ours, mut waits) = (HashMap::new(), Vec::new());
@@ -116,9 +125,8 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
         }
         // A copy that is not trusted, or that says that there is nothing, is in the way.
         let (trusted, now) = (self.link.trusted(), self.now());
-        let in_the_way = |_: &K, slot: &Slot<V>| {
-            slot.value.is_none() || !slot.is_good(trusted, now, || now)
-        };
+        let in_the_way =
+            |_: &K, slot: &Slot<V>| slot.value.is_none() || !slot.is_good(trusted, now, || now);
         if self.local.sync().peek(key).is_some() {
             self.local.sync().remove_if(key, in_the_way);
         }
@@ -128,9 +136,7 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
             Some(Ok(_)) | None => return Ok(Turn::Wait(registered.wake(), LOOK)),
         };
         match self.fetch_or_lease(key, false).await? {
-            Leased::Ours(lease, generation) => {
-                Ok(Turn::Ours(Ours { guard, lease, generation }))
-            }
+            Leased::Ours(lease, generation) => Ok(Turn::Ours(Ours { guard, lease, generation })),
             Leased::Found(Fetched::Original(original)) => {
                 let value = original.slot.value.clone();
                 guard.insert(self.copy(original));
@@ -164,9 +170,7 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
             Ok(made) => made,
             Err(error) => {
                 count(&self.counts.load_failures);
-                let keys: Vec<K> = ours.keys().cloned().collect();
                 join_all(ours.into_values().map(|ours| ours.lease.release())).await;
-                keys.iter().for_each(|key| self.wakes.fire(key));
                 return Err(LoadError::Loader(Arc::new(error)));
             }
         };
@@ -178,13 +182,11 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
                 let Some(loaded) = loaded else {
                     ours.lease.release().await;
                     drop(ours.guard);
-                    self.wakes.fire(&key);
                     return Ok((key, None));
                 };
                 let value = loaded.value.clone();
                 let stored = self.store(ours.lease, ours.generation, Some(loaded)).await;
                 let stored = stored.map(|slot| drop(ours.guard.insert(slot)));
-                self.wakes.fire(&key);
                 stored.map(|()| (key, Some(value)))
             }
         });

@@ -50,14 +50,20 @@ impl fmt::Display for Error {
             Self::Disconnected(reason) => write!(f, "no connection to the server: {reason}"),
             Self::TimedOut => f.write_str("the server did not answer in time"),
             Self::NoTracking(reason) => {
-                write!(f, "the server does not tell of changes: {reason}; Coherence::Ttl needs none of that")
+                write!(
+                    f,
+                    "the server does not tell of changes: {reason}; Coherence::Ttl needs none of that"
+                )
             }
             Self::Address(reason) => write!(f, "not the address of a server: {reason}"),
             Self::WrongType => f.write_str("the key holds another type of Redis than a string"),
             Self::Server(text) => write!(f, "the server says: {text}"),
             Self::Foreign => f.write_str("the key holds bytes that no cache has written"),
             Self::UnknownFormat { version, codec } => {
-                write!(f, "the key holds a value of version {version} and codec {codec}, which are unknown here")
+                write!(
+                    f,
+                    "the key holds a value of version {version} and codec {codec}, which are unknown here"
+                )
             }
             Self::Codec(error) => write!(f, "the codec: {error}"),
             Self::TooLarge { bytes } => write!(f, "the value has {bytes} bytes, more than allowed"),

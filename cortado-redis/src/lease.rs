@@ -39,21 +39,25 @@ impl Lease {
 
     /// Gives it back without a value.
     pub async fn release(mut self) {
+        let raw = std::mem::take(&mut self.raw);
         self.held = false;
-        let _ = self.link.eval(Script::Release, &self.raw, &[&self.token]).await;
+        let _ = self.link.eval(Script::Release, &raw, &[&self.token]).await;
     }
 }
 
 impl Drop for Lease {
-    /// After a panic of the loader: others need not wait for the lease's end.
+    /// After a panic of the loader, or a request whose answer did not come: others need not wait
+    /// for the lease's end.
     fn drop(&mut self) {
-        if !self.held {
+        if !std::mem::take(&mut self.held) {
             return;
         }
-        let lease = Self::new(&self.link, std::mem::take(&mut self.raw), self.token);
-        match Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn(lease.release())),
-            Err(_) => lease.settle(),
+        let (link, raw) = (Arc::clone(&self.link), std::mem::take(&mut self.raw));
+        let token = self.token;
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(async move {
+                let _ = link.eval(Script::Release, &raw, &[&token]).await;
+            });
         }
     }
 }

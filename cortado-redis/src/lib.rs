@@ -32,9 +32,10 @@
 //!
 //! 1. **Coherence.** After a write was acknowledged, by any client, a process returns the old value
 //!    until the server's message has come, which takes milliseconds; and in no case longer than the
-//!    [staleness bound](Builder::staleness_bound) (1 second by default), also if the connection dies
-//!    unnoticed, the server is demoted, or the process stands still. After a reconnection nothing of
-//!    before is trusted. ([`Coherence::Ttl`], for servers that tell of nothing, has its own limit.)
+//!    [staleness bound](Builder::staleness_bound) (1 second by default), also if the connection
+//!    dies unnoticed, the server is demoted, or the process stands still. After a reconnection
+//!    nothing of before is trusted. ([`Coherence::Ttl`], for servers that tell of nothing, has its
+//!    own limit.)
 //! 2. **Own writes are seen.** When a write has returned, this process reads its value or a later
 //!    one.
 //! 3. **A copy never outlives its original.** Its life is counted from before the server was asked.
@@ -42,15 +43,15 @@
 //!    ([`load`](TieredCache::load)). The lease for it lives in the key itself: it ends with its
 //!    holder, and any write or removal of the key breaks it, so no value that was loaded before is
 //!    stored after it.
-//! 5. **An error is an error.** A write that the server does not acknowledge, a value that is none of
-//!    this cache's, a server that cannot be asked: each has a name in [`Error`]. What may be served
-//!    all the same is a setting ([`Outage`], [`stale_on_error`](Builder::stale_on_error)).
+//! 5. **An error is an error.** A write that the server does not acknowledge, a value that is none
+//!    of this cache's, a server that cannot be asked: each has a name in [`Error`]. What may be
+//!    served all the same is a setting ([`Outage`], [`stale_on_error`](Builder::stale_on_error)).
 //!
 //! # What it does not do
 //!
-//! One server, or the primary that Sentinels name: no cluster, no reads of replicas, no TLS. It does
-//! not see `SWAPDB`, or a database that is replaced under it. It is no lock and no transaction: of
-//! two processes that write at once, the server keeps the last one's value.
+//! One server, or the primary that Sentinels name: no cluster, no reads of replicas, no TLS. It
+//! does not see `SWAPDB`, or a database that is replaced under it. It is no lock and no
+//! transaction: of two processes that write at once, the server keeps the last one's value.
 //!
 //! # What a tracked key costs the server
 //!
@@ -72,6 +73,7 @@ mod builder;
 mod bulk;
 mod codec;
 mod error;
+mod fallback;
 mod key;
 mod lease;
 mod link;

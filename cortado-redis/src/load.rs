@@ -7,7 +7,7 @@ use crate::link::{Answer, Reply, locked};
 use crate::loaded::Loaded;
 use crate::read::{Fetched, Original};
 use crate::script::Script;
-use crate::slot::{Slot, millis};
+use crate::slot::{Slot, known_until, millis, whole};
 use crate::stats::count;
 use crate::tier::{Inner, TieredCache};
 use crate::wake::Wake;
@@ -116,12 +116,7 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> TieredCache<K, V> {
     }
 
     /// Loads in a task, and waits for it as long as the settings say.
-    async fn make<E, F>(
-        &self,
-        key: K,
-        optional: bool,
-        loader: F,
-    ) -> Result<Option<V>, LoadError<E>>
+    async fn make<E, F>(&self, key: K, optional: bool, loader: F) -> Result<Option<V>, LoadError<E>>
     where
         E: Send + Sync + 'static,
         F: Future<Output = Result<Option<Loaded<V>>, E>> + Send + 'static,
@@ -152,9 +147,8 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
         Q: ToKey<K> + Hash + ?Sized,
     {
         let trusted = self.link.trusted();
-        let good = |slot: &Slot<V>, times| {
-            slot.answers(optional) && self.is_good(slot, trusted, times)
-        };
+        let good =
+            |slot: &Slot<V>, times| slot.answers(optional) && self.is_good(slot, trusted, times);
         self.local.sync().get_if(key, good)
     }
 
@@ -167,13 +161,17 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
 
     /// A value whose life is over, but that may be used in place of an error.
     fn usable(&self, key: &K, optional: bool) -> Option<Slot<V>> {
-        let old = self.local.sync().peek(key)?;
-        self.may_replace_an_error(&old, optional).then(|| (*old).clone())
+        let old = self.local.sync().peek(key).map(|old| (*old).clone());
+        old.and_then(|old| self.may_replace_an_error(old, optional)).or_else(|| {
+            let old = self.fallback.get(key)?;
+            self.may_replace_an_error(old, optional)
+        })
     }
 
-    fn may_replace_an_error(&self, slot: &Slot<V>, optional: bool) -> bool {
+    fn may_replace_an_error(&self, slot: Slot<V>, optional: bool) -> Option<Slot<V>> {
         let at_most = u64::try_from(self.settings.stale_on_error.as_nanos()).unwrap_or(u64::MAX);
-        slot.answers(optional) && self.now() < slot.fresh_until.saturating_add(at_most)
+        let known = known_until(&self.link, &slot)?;
+        (slot.answers(optional) && self.now() < known.saturating_add(at_most)).then_some(slot)
     }
 
     pub async fn load<E, F>(
@@ -211,7 +209,10 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
     /// overtake that.
     pub async fn wait(&self, wake: &Wake, limit: Duration) {
         count(&self.counts.lease_waits);
-        let limit = if self.link.tracks() { limit + Duration::from_millis(5) } else { limit.min(POLL) };
+        let limit = match self.link.tracks() {
+            true => limit.max(POLL) + Duration::from_millis(5),
+            false => limit.min(POLL),
+        };
         if timeout(limit, wake.wait()).await.is_err() {
             count(&self.counts.lease_timeouts);
         }
@@ -230,22 +231,66 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
     {
         let registered = self.wakes.register(key);
         let fail = |error: Error| Stop::Failed(LoadError::Redis(error));
+        if let Some(slot) =
+            old.as_ref().and_then(|old| self.may_replace_an_error((**old).clone(), optional))
+        {
+            // The server's word about the lease drops the local copy.
+            self.fallback.keep(key, slot);
+        }
+        if let Some(stale) = self.fallback.after_an_error(key, self.now()) {
+            return match self.look_again(key, optional).await {
+                Ok(Some(original)) => Ok(self.copy(original)),
+                Ok(None) => Ok(self.stale(stale)),
+                Err(error) => Err(fail(error)),
+            };
+        }
         match self.fetch_or_lease(key, optional).await {
-            Ok(Leased::Found(Fetched::Original(original))) => Ok(self.copy(original)),
+            Ok(Leased::Found(Fetched::Original(original))) => {
+                self.fallback.forget(key);
+                Ok(self.copy(original))
+            }
             Ok(Leased::Found(Fetched::Lease(left))) => Err(Stop::Await(registered.wake(), left)),
             Ok(Leased::Found(Fetched::Absent)) => unreachable!("a lease was taken"),
             Ok(Leased::Ours(lease, generation)) => {
                 let Some(loader) = locked(loader).take() else {
                     return Err(Stop::Failed(LoadError::Aborted));
                 };
-                let made = self.make_one(key, lease, generation, loader).await;
-                made.or_else(|error| self.in_place_of(error, old, generation, optional))
+                match self.make_one(key, lease, generation, loader).await {
+                    Err(error @ LoadError::Loader(_)) => match self.usable(key, optional) {
+                        Some(slot) => {
+                            let again = self.time_of(Instant::now() + THROTTLE);
+                            self.fallback.has_failed(key, again);
+                            Ok(self.stale(slot))
+                        }
+                        None => Err(Stop::Failed(error)),
+                    },
+                    made => made.map_err(Stop::Failed),
+                }
             }
             Err(error) => {
                 let answers = |slot: &Slot<V>| slot.answers(optional);
                 self.during_outage(old, error, answers).map_err(fail)
             }
         }
+    }
+
+    /// A stale slot, for those who wait.
+    fn stale(&self, slot: Slot<V>) -> cortado::Loaded<Slot<V>> {
+        count(&self.counts.stale_served);
+        cortado::Loaded::with_ttl(slot, Duration::ZERO)
+    }
+
+    /// Whether the server has a value by now.
+    async fn look_again(&self, key: &K, optional: bool) -> Result<Option<Original<V>>, Error> {
+        count(&self.counts.fetches);
+        let answer = self.link.eval(Script::Read, &self.raw(key), &[&self.most()]).await?;
+        Ok(match self.found(answer)? {
+            Fetched::Original(original) if original.slot.answers(optional) => {
+                self.fallback.forget(key);
+                Some(original)
+            }
+            _ => None,
+        })
     }
 
     pub async fn fetch_or_lease(&self, key: &K, optional: bool) -> Result<Leased<V>, Error> {
@@ -255,12 +300,15 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
         let over: &[u8] = if optional { b"0" } else { b"1" };
         let most = self.most();
         let arguments: [&[u8]; 4] = [&most, &token, &lease, over];
+        // Given back also if the answer does not come: the server may have given it.
+        let leased = Lease::new(&self.link, raw.clone(), token);
         let answer = self.link.eval(Script::Lease, &raw, &arguments).await?;
         if let Answer { reply: Reply::List(parts), generation, .. } = &answer
             && matches!(parts[..], [Reply::Nil, Reply::Number(LEASED)])
         {
-            return Ok(Leased::Ours(Lease::new(&self.link, raw, token), *generation));
+            return Ok(Leased::Ours(leased, *generation));
         }
+        leased.settle();
         let found = self.found(answer)?;
         if matches!(found, Fetched::Original(_)) {
             count(&self.counts.found);
@@ -297,8 +345,9 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
                 Err(LoadError::Loader(Arc::new(error)))
             }
         };
-        // This process is not told of its own writes.
-        self.wakes.fire(key);
+        if stored.is_ok() {
+            self.fallback.forget(key);
+        }
         stored
     }
 
@@ -314,14 +363,14 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
             None => (None, Some(self.settings.negative_ttl)),
         };
         let encoded = self.encode(value.as_ref());
-        let (bytes, stamp) = match encoded {
+        let bytes = match encoded {
             Ok(encoded) => encoded,
             Err(error) => {
                 lease.release().await;
                 return Err(error);
             }
         };
-        let slot = Slot { generation, ..Slot::new(value, stamp) };
+        let slot = Slot { generation, ..Slot::new(value, wire::stamp_of(&bytes)) };
         let unkept = |slot| Ok(cortado::Loaded::with_ttl(slot, Duration::ZERO));
         if life.is_some_and(|life| life.is_zero()) {
             lease.release().await;
@@ -330,49 +379,38 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
         let sent = Instant::now();
         let arguments: [&[u8]; 3] = [&lease.token, &bytes, &millis(life)];
         let stored = self.link.eval(Script::Store, &lease.raw, &arguments).await;
-        lease.settle();
         match stored {
             Ok(answer) if answer.reply.is_one() => {
+                lease.settle();
                 let slot = Slot { generation: answer.generation, ..slot };
-                Ok(self.copy(Original { slot, left: life, sent }))
+                let left = life.map(whole);
+                // As a rule overtaken by the server's word about the lease: the next read keeps it.
+                Ok(self.copy(Original { slot, left, sent }))
             }
-            // Broken by a write or a removal, or not stored: who waited gets it, nobody keeps it.
-            _ => {
+            // Broken by a write or a removal: who waited gets the value, nobody keeps it.
+            Ok(_) => {
+                lease.settle();
                 count(&self.counts.overtaken_loads);
+                unkept(slot)
+            }
+            // Stored or not. The lease is given back when the server can be asked.
+            Err(_) => {
+                count(&self.counts.write_failures);
                 unkept(slot)
             }
         }
     }
 
     /// The bytes of a value, or of "the origin has none".
-    pub fn encode(&self, value: Option<&V>) -> Result<(Vec<u8>, wire::Stamp), Error> {
-        let (mut bytes, stamp) = wire::header(value.map(|_| self.codec.id()));
+    pub fn encode(&self, value: Option<&V>) -> Result<Vec<u8>, Error> {
+        let mut bytes = wire::header(value.map(|_| self.codec.id()));
         if let Some(value) = value {
             self.codec.encode(value, &mut bytes).map_err(Error::of_codec)?;
         }
         if bytes.len() > self.settings.max_value_bytes {
             return Err(Error::TooLarge { bytes: bytes.len() });
         }
-        Ok((bytes, stamp))
-    }
-
-    /// A stale value in place of the loader's error, for a while without another try.
-    fn in_place_of<E>(
-        &self,
-        error: LoadError<E>,
-        old: Option<Entry<K, Slot<V>>>,
-        generation: u64,
-        optional: bool,
-    ) -> Result<cortado::Loaded<Slot<V>>, Stop<E>> {
-        let old = old.filter(|old| {
-            matches!(error, LoadError::Loader(_)) && self.may_replace_an_error(old, optional)
-        });
-        let Some(old) = old else { return Err(Stop::Failed(error)) };
-        count(&self.counts.stale_served);
-        let left = old.expires_in().unwrap_or(THROTTLE);
-        let fresh_until = self.time_of(Instant::now() + left.min(THROTTLE));
-        let slot = Slot { generation, fresh_until, ..(*old).clone() };
-        Ok(cortado::Loaded::with_ttl(slot, left))
+        Ok(bytes)
     }
 }
 

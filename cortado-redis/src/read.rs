@@ -101,7 +101,9 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
         let (bytes, left) = match reply.pair() {
             Some((Reply::Nil, NOTHING)) => return Ok(Fetched::Absent),
             Some((Reply::Number(bytes), TOO_LONG)) => {
-                return Err(Error::TooLarge { bytes: usize::try_from(bytes).unwrap_or(usize::MAX) });
+                return Err(Error::TooLarge {
+                    bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
+                });
             }
             Some((Reply::Bytes(bytes), left)) => (bytes, left),
             other => return Err(Error::Server(format!("an unexpected reply: {other:?}").into())),
@@ -139,7 +141,7 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
             _ => u64::MAX,
         };
         let end = after(left.into_iter().chain(limit).chain(self.settings.local_ttl).min());
-        let last = end.checked_add(self.settings.kept()).unwrap_or(end);
+        let last = end.checked_add(self.settings.kept()).unwrap_or_else(|| far(end));
         let slot = Slot { fresh_until: self.time_of(end), refresh_at, ..slot };
         Loaded::new(slot).until(last)
     }

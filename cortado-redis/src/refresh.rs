@@ -104,11 +104,11 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
         if life.is_some_and(|life| life.is_zero()) {
             return true;
         }
-        let Ok((bytes, next)) = self.encode(value.as_ref()) else { return true };
-        let slot = Slot::new(value, next);
-        let arguments: [&[u8]; 3] = [&stamp, &bytes, &millis(life)];
-        let stored = self.write_through(key, Script::StoreOver, &arguments, (slot, life)).await;
-        if !matches!(stored, Ok(true)) {
+        let Ok(bytes) = self.encode(value.as_ref()) else { return true };
+        // Others hear of it from the server, and this process does.
+        let stored =
+            self.link.eval(Script::StoreOver, &raw, &[&stamp, &bytes, &millis(life)]).await;
+        if !matches!(stored, Ok(answer) if answer.reply.is_one()) {
             count(&self.counts.overtaken_loads);
         }
         false

@@ -1,8 +1,7 @@
 //! What the server runs, each in one step for all others.
 //!
-//! Reads of scripts are tracked for the caller, and a write ends the tracking of its key for the
-//! writer, who is not told of its own write (`NOLOOP`). So each script ends with a read: the writer
-//! hears of the next change, too.
+//! Reads of scripts are tracked for the caller. It is told of its own writes, as of others', and a
+//! key that was told of is forgotten.
 
 /// What there is to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,21 +67,18 @@ local v = redis.call('GET', KEYS[1])
 if v and #v > tonumber(ARGV[1]) then return {#v, -4} end
 if v and not (ARGV[4] == '1' and string.sub(v, 1, 1) == 'N') then return {v, redis.call('PTTL', KEYS[1])} end
 redis.call('SET', KEYS[1], 'L1'..ARGV[2], 'PX', ARGV[3])
-redis.call('PTTL', KEYS[1])
 return {false, -3}";
 
 /// Prolongs the lease: 1, or 0 if it is broken. Arguments: the token, milliseconds.
 const RENEW: &str = r"
 if redis.call('GET', KEYS[1]) ~= 'L1'..ARGV[1] then return 0 end
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
-redis.call('PTTL', KEYS[1])
 return 1";
 
 /// Ends the lease without a value. Arguments: the token.
 const RELEASE: &str = r"
 if redis.call('GET', KEYS[1]) ~= 'L1'..ARGV[1] then return 0 end
 redis.call('DEL', KEYS[1])
-redis.call('EXISTS', KEYS[1])
 return 1";
 
 /// Stores the value if the lease stands: 1, or 0. Arguments: the token, bytes, milliseconds (0: for
@@ -91,7 +87,6 @@ const STORE: &str = r"
 if redis.call('GET', KEYS[1]) ~= 'L1'..ARGV[1] then return 0 end
 if ARGV[3] == '0' then redis.call('SET', KEYS[1], ARGV[2])
 else redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3]) end
-redis.call('PTTL', KEYS[1])
 return 1";
 
 /// Begins to refresh the value with the stamp: `{2, PTTL}`; `{1, PTTL}` if somebody else is at it;
@@ -107,7 +102,6 @@ local now = t[1] * 1000 + math.floor(t[2] / 1000)
 if tonumber(string.sub(v, 20, 32)) > now then return {1, left} end
 local claimed = string.format('%013.0f', now + ARGV[3])
 redis.call('SET', KEYS[1], string.sub(v, 1, 19)..claimed..string.sub(v, 33), 'KEEPTTL')
-redis.call('PTTL', KEYS[1])
 return {2, left}";
 
 /// Stores the value over the one with the stamp: 1, or 0 if that is gone. Arguments: the stamp,
@@ -117,14 +111,12 @@ local v = redis.call('GET', KEYS[1])
 if not v or string.sub(v, 4, 19) ~= ARGV[1] then return 0 end
 if ARGV[3] == '0' then redis.call('SET', KEYS[1], ARGV[2])
 else redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3]) end
-redis.call('PTTL', KEYS[1])
 return 1";
 
 /// Stores the value, whatever is there: 1. Arguments: bytes, milliseconds.
 const WRITE: &str = r"
 if ARGV[2] == '0' then redis.call('SET', KEYS[1], ARGV[1])
 else redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) end
-redis.call('PTTL', KEYS[1])
 return 1";
 
 /// Stores the value if there is none, also in place of a lease: 1, or 0. Arguments: bytes,
@@ -135,7 +127,6 @@ local kind = v and string.sub(v, 1, 1)
 if v and kind ~= 'L' and kind ~= 'N' then return 0 end
 if ARGV[2] == '0' then redis.call('SET', KEYS[1], ARGV[1])
 else redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) end
-redis.call('PTTL', KEYS[1])
 return 1";
 
 /// Removes the key: 1 if it had a value, or 0.
@@ -152,5 +143,4 @@ const EXPIRE: &str = r"
 if redis.call('GETRANGE', KEYS[1], 0, 0) ~= 'V' then return 0 end
 if ARGV[1] == '0' then redis.call('PERSIST', KEYS[1])
 else redis.call('PEXPIRE', KEYS[1], ARGV[1]) end
-redis.call('PTTL', KEYS[1])
 return 1";

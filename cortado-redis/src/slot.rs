@@ -48,6 +48,12 @@ pub fn life(pttl: i64) -> Option<Duration> {
     u64::try_from(pttl).ok().map(Duration::from_millis)
 }
 
+/// A life as the server counts it: to the millisecond, and at least one.
+pub fn whole(life: Duration) -> Duration {
+    let millis = life.as_millis().clamp(1, 1 << 52);
+    Duration::from_millis(u64::try_from(millis).unwrap_or(1 << 52))
+}
+
 /// An instant so far away that no process lives to see it.
 pub fn far(from: Instant) -> Instant {
     from + Duration::from_secs(100 * 365 * 86_400)
@@ -55,7 +61,7 @@ pub fn far(from: Instant) -> Instant {
 
 /// Milliseconds for the server: at least one; `0` stands for ever.
 pub fn millis(life: Option<Duration>) -> Vec<u8> {
-    let millis = life.map_or(0, |life| life.as_millis().clamp(1, 1 << 52));
+    let millis = life.map_or(0, |life| whole(life).as_millis());
     millis.to_string().into_bytes()
 }
 

@@ -118,6 +118,7 @@ impl Stats {
         for (name, count) in self.named() {
             metrics::counter!(name, label().iter()).absolute(count);
         }
-        metrics::gauge!("cortado_redis.local_entries", label().iter()).set(self.local_entries as f64);
+        metrics::gauge!("cortado_redis.local_entries", label().iter())
+            .set(self.local_entries as f64);
     }
 }

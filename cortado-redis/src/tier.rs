@@ -3,6 +3,7 @@
 use crate::builder::{Builder, Settings};
 use crate::codec::Codec;
 use crate::error::Error;
+use crate::fallback::Fallback;
 use crate::key::RedisKey;
 use crate::link::{Link, LinkState, Server, Sink};
 use crate::slot::Slot;
@@ -30,6 +31,7 @@ pub(crate) struct Inner<K, V> {
     pub codec: Arc<dyn Codec<V>>,
     pub wakes: Wakes<K>,
     pub loading: Loading<K>,
+    pub fallback: Fallback<K, V>,
     pub refreshing: crate::refresh::Refreshing<K>,
     pub counts: Counts,
 }
@@ -54,7 +56,10 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> TieredCache<K, V> {
         settings: Settings,
         codec: Arc<dyn Codec<V>>,
     ) -> Self {
+        let capacity = local.policy().max_capacity().unwrap_or(u64::MAX);
+        let fallback = Fallback::new(settings.stale_on_error, capacity);
         let inner = Arc::new(Inner {
+            fallback,
             local: local.future(),
             link,
             settings,
@@ -187,6 +192,7 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Sink for Inner<K, V> {
 
     fn all_changed(&self) {
         self.local.invalidate_all();
+        self.fallback.forget_all();
         self.wakes.fire_all();
     }
 

@@ -29,10 +29,18 @@ pub type Token = [u8; 32];
 /// What a key holds.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Found<'b> {
-    Value { codec: u8, stamp: Stamp, payload: &'b [u8] },
+    Value {
+        codec: u8,
+        stamp: Stamp,
+        payload: &'b [u8],
+    },
     /// The origin has no value.
-    Negative { stamp: Stamp },
-    Lease { token: &'b [u8] },
+    Negative {
+        stamp: Stamp,
+    },
+    Lease {
+        token: &'b [u8],
+    },
 }
 
 fn hex<const N: usize>() -> [u8; N] {
@@ -45,13 +53,18 @@ pub fn token() -> Token {
 }
 
 /// The header of a value by this codec, or of no value.
-pub fn header(codec: Option<u8>) -> (Vec<u8>, Stamp) {
+pub fn header(codec: Option<u8>) -> Vec<u8> {
     let stamp: Stamp = hex();
     let mut bytes = Vec::with_capacity(HEADER + 64);
     bytes.extend([if codec.is_some() { b'V' } else { b'N' }, VERSION, codec.unwrap_or(NO_CODEC)]);
     bytes.extend(stamp);
     bytes.extend(NO_REFRESH);
-    (bytes, stamp)
+    bytes
+}
+
+/// The stamp in a header.
+pub fn stamp_of(bytes: &[u8]) -> Stamp {
+    bytes.get(STAMP).and_then(|stamp| stamp.try_into().ok()).unwrap_or_default()
 }
 
 /// What these bytes are.
@@ -86,12 +99,14 @@ mod tests {
 
     #[test]
     fn what_is_written_is_found() {
-        let (mut bytes, stamp) = header(Some(b'p'));
+        let mut bytes = header(Some(b'p'));
+        let stamp = stamp_of(&bytes);
         assert_eq!(bytes.len(), HEADER);
         bytes.extend(b"payload");
         let found = parse(&bytes).unwrap();
         assert_eq!(found, Found::Value { codec: b'p', stamp, payload: b"payload" });
-        let (bytes, stamp) = header(None);
+        let bytes = header(None);
+        let stamp = stamp_of(&bytes);
         assert_eq!(parse(&bytes).unwrap(), Found::Negative { stamp });
         let token = token();
         let lease = [b"L1".as_slice(), &token].concat();
@@ -100,7 +115,7 @@ mod tests {
 
     #[test]
     fn other_bytes_are_errors() {
-        let (whole, _) = header(Some(b'p'));
+        let whole = header(Some(b'p'));
         for bytes in [b"".as_slice(), b"V", b"hello", b"Vx", &whole[..HEADER - 1], b"X1"] {
             assert!(matches!(parse(bytes), Err(Error::Foreign)), "{bytes:?}");
         }

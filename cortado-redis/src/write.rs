@@ -4,24 +4,23 @@ use crate::error::Error;
 use crate::key::RedisKey;
 use crate::link::Reply;
 use crate::loaded::Loaded;
-use crate::read::Original;
 use crate::script::Script;
-use crate::slot::{Slot, millis};
+use crate::slot::millis;
 use crate::stats::count;
 use crate::tier::{Inner, TieredCache};
-use cortado::{LoadGuard, ToKey};
-use futures_util::FutureExt;
+use cortado::ToKey;
 use std::hash::Hash;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 impl<K: RedisKey, V: Clone + Send + Sync + 'static> TieredCache<K, V> {
-    /// Stores a value, in place of any other, and keeps the local copy.
+    /// Stores a value, in place of any other. The next read of each process, of this one, too, gets
+    /// it from the server.
     ///
     /// It overtakes loads of the key, and breaks another process's lease. If the future is dropped,
-    /// the value may be on the server or not, and the local level has no copy.
+    /// the value may be on the server or not.
     ///
     /// # Errors
-    /// If the server does not say that it has it. The local level has no copy then.
+    /// If the server does not say that it has it.
     pub async fn insert<Q>(&self, key: &Q, value: impl Into<Loaded<V>>) -> Result<(), Error>
     where
         Q: ToKey<K> + Hash + ?Sized,
@@ -54,9 +53,8 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> TieredCache<K, V> {
                 _ => Ok(false),
             };
         }
-        let (bytes, stamp) = inner.encode(Some(&value))?;
-        let slot = Slot::new(Some(value), stamp);
-        inner.write_through(key, script, &[&bytes, &millis(life)], (slot, life)).await
+        let bytes = inner.encode(Some(&value))?;
+        inner.change(key, script, &[&bytes, &millis(life)]).await
     }
 
     /// Removes the key on both levels, and says whether the server had a value. A load under way
@@ -151,21 +149,13 @@ fn glob(prefix: &[u8]) -> Vec<u8> {
     pattern
 }
 
-/// Drops the local copy at the end, also if the write's future is dropped: the write may have been
-/// sent, and nobody tells this process of its own writes. Later reads come after it on the one
-/// connection.
-struct Forget<'i, K: RedisKey, V: Clone + Send + Sync + 'static> {
-    inner: &'i Inner<K, V>,
-    key: &'i K,
-    armed: bool,
-}
+/// Drops the local copy at the end, also if the write's future is dropped: the server's word about
+/// the write comes after its answer.
+struct Forget<'i, K: RedisKey, V: Clone + Send + Sync + 'static>(&'i Inner<K, V>, &'i K);
 
 impl<K: RedisKey, V: Clone + Send + Sync + 'static> Drop for Forget<'_, K, V> {
     fn drop(&mut self) {
-        if self.armed {
-            self.inner.local.sync().invalidate(self.key);
-        }
-        self.inner.wakes.fire(self.key);
+        self.0.forget(self.1);
     }
 }
 
@@ -175,68 +165,27 @@ struct ForgetAll<'i, K: RedisKey, V: Clone + Send + Sync + 'static>(&'i Inner<K,
 impl<K: RedisKey, V: Clone + Send + Sync + 'static> Drop for ForgetAll<'_, K, V> {
     fn drop(&mut self) {
         self.0.local.invalidate_all();
-        self.0.wakes.fire_all();
+        self.0.fallback.forget_all();
     }
 }
 
-type Guard<K, V> = LoadGuard<K, Slot<V>>;
-
 impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
-    /// Drops the local copy, overtakes what is being read, and registers a load of the caller's:
-    /// readers wait for it, and what the server tells of meanwhile overtakes it.
-    fn claim(&self, key: &K) -> Guard<K, V> {
-        loop {
-            self.local.sync().invalidate(key);
-            // Another reader may begin in between. Its load is overtaken in turn.
-            if let Some(Err(guard)) = self.local.get_value_or_guard(key).now_or_never() {
-                return guard;
-            }
-        }
-    }
-
-    /// Runs a script that stores the slot's value for so long, and keeps it if it says that it did.
-    pub async fn write_through(
-        &self,
-        key: &K,
-        script: Script,
-        arguments: &[&[u8]],
-        (slot, life): (Slot<V>, Option<Duration>),
-    ) -> Result<bool, Error> {
-        count(&self.counts.writes);
-        // Dropped after the guard, so that nobody who waited for it reads the old copy.
-        let mut forget = Forget { inner: self, key, armed: true };
-        let guard = self.claim(key);
-        let raw = self.raw(key);
-        let sent = Instant::now();
-        let answer = match self.link.eval(script, &raw, arguments).await {
-            Ok(answer) => answer,
-            Err(error) => {
-                count(&self.counts.write_failures);
-                return Err(error);
-            }
-        };
-        let done = answer.reply.is_one();
-        if done {
-            let (stamp, slot) = (slot.stamp, Slot { generation: answer.generation, ..slot });
-            guard.insert(self.copy(Original { slot, left: life, sent }));
-            // Another write of this process may have come in between, and be on the server or not:
-            // nobody tells of it.
-            let copy = self.local.sync().peek(key);
-            forget.armed = copy.is_none_or(|copy| copy.stamp != stamp);
-        }
-        Ok(done)
-    }
-
-    /// Runs a script that changes the key, and keeps nothing.
-    async fn change(
-        &self,
-        key: &K,
-        script: Script,
-        arguments: &[&[u8]],
-    ) -> Result<bool, Error> {
-        count(&self.counts.writes);
+    /// Drops what this process has of the key, and overtakes what it reads or loads.
+    pub fn forget(&self, key: &K) {
         self.local.sync().invalidate(key);
-        let _forget = Forget { inner: self, key, armed: true };
+        self.fallback.forget(key);
+    }
+
+    /// Runs a script that writes the key.
+    pub async fn change(
+        &self,
+        key: &K,
+        script: Script,
+        arguments: &[&[u8]],
+    ) -> Result<bool, Error> {
+        count(&self.counts.writes);
+        self.forget(key);
+        let _forget = Forget(self, key);
         let answer = self.link.eval(script, &self.raw(key), arguments).await;
         if answer.is_err() {
             count(&self.counts.write_failures);

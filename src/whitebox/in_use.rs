@@ -13,7 +13,7 @@ use std::pin::Pin;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-#[path = "same_hash.rs"]
+#[path = "../../tests/common/same_hash.rs"]
 mod same_hash;
 use same_hash::Same;
 

@@ -8,6 +8,7 @@ mod audit_negative;
 mod bulk_marks;
 mod columns;
 mod in_use;
+#[path = "../../tests/common/neighbour.rs"]
 mod neighbour;
 mod outlived;
 mod stalled_pass;

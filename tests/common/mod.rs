@@ -7,11 +7,9 @@ pub mod audited;
 pub mod crowd;
 pub mod effort;
 pub mod fuse;
-#[path = "../../src/whitebox/neighbour.rs"]
 pub mod neighbour;
 pub mod noted;
 pub mod refusals;
-#[path = "../../src/whitebox/same_hash.rs"]
 pub mod same_hash;
 pub mod unplanned;
 use cortado::{Builder, Cache, Clock, Expiry, ManualClock, RemovalCause, Removed};

@@ -1,8 +1,8 @@
 //! Whether a cache has the new value 100 ms after the write of it was acknowledged, while tasks of
 //! its process read the keys all the time.
 //!
-//! A single write meets copies. In a row of writes to one key, each but the first meets reads of the
-//! server that the one before has caused.
+//! A single write meets copies. In a row of writes to one key, each but the first meets reads of
+//! the server that the one before has caused.
 
 use crate::server::RedisServer;
 use crate::subject::{Amalgam, ByHand, Copying, Plain, Reader, Tier, Writer, caching, connect};
@@ -39,8 +39,8 @@ struct Outcome {
     read: f64,
 }
 
-/// The cache is connected and read on a runtime of two threads. The writer has a runtime of its own,
-/// so readers do not delay it.
+/// The cache is connected and read on a runtime of two threads. The writer has a runtime of its
+/// own, so readers do not delay it.
 fn run<R: Reader, W: Writer>(
     checks: u64,
     connect: impl AsyncFn(u16) -> R,

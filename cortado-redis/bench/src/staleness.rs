@@ -1,8 +1,8 @@
 //! For how long a process returns an old value after another process has replaced it.
 //!
-//! The parent writes. Readers are processes, and note for each version when the last read began that
-//! found it in the process. A version's staleness is the time from the acknowledgement of the next
-//! one until then, or zero.
+//! The parent writes. Readers are processes, and note for each version when the last read began
+//! that found it in the process. A version's staleness is the time from the acknowledgement of the
+//! next one until then, or zero.
 
 use crate::numbers::{Numbers, Sorted, now};
 use crate::process::Child;

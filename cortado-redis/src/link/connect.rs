@@ -13,7 +13,10 @@ use tokio::sync::Notify;
 
 /// The scripts' names on the server.
 static HASHES: LazyLock<Vec<String>> = LazyLock::new(|| {
-    Script::ALL.iter().map(|script| redis::Script::new(script.text()).get_hash().to_owned()).collect()
+    Script::ALL
+        .iter()
+        .map(|script| redis::Script::new(script.text()).get_hash().to_owned())
+        .collect()
 });
 
 /// Requests that the client writes at once: more than fit wait for their turn.
@@ -104,8 +107,14 @@ impl Link {
     /// What a server says that does not know the protocol.
     fn refusal(&self, error: Error) -> Error {
         match error {
-            Error::Server(text) if self.tracks() && text.contains("HELLO") => Error::NoTracking(text),
-            Error::Server(text) if self.tracks() && text.contains("RESP3") => Error::NoTracking(text),
+            Error::Server(text)
+                if self.tracks()
+                    && ["NOPROTO", "unknown command", "RESP3"]
+                        .iter()
+                        .any(|it| text.contains(it)) =>
+            {
+                Error::NoTracking(text)
+            }
             other => other,
         }
     }
@@ -115,7 +124,6 @@ impl Link {
         if self.settings.coherence == Coherence::Prefix {
             words.extend([b"BCAST".as_slice(), b"PREFIX", &self.settings.prefix]);
         }
-        words.push(b"NOLOOP");
         let refused = |error| match error {
             Error::Server(text) => Error::NoTracking(text),
             other => other,
@@ -142,10 +150,12 @@ fn names(reply: &Reply, word: &[u8]) -> bool {
 pub async fn check_role(live: &Live) -> Result<(), Error> {
     let role = live.command(&[b"ROLE"]).await;
     match &role {
-        Ok(Reply::List(parts)) if parts.first() == Some(&Reply::Bytes(b"master".to_vec())) => Ok(()),
+        Ok(Reply::List(parts)) if parts.first() == Some(&Reply::Bytes(b"master".to_vec())) => {
+            Ok(())
+        }
         Ok(_) => Err(Error::Disconnected("the server is not a primary".into())),
         // A proxy without the command: what it stands for is not known.
-        Err(Error::Server(_)) => Ok(()),
+        Err(Error::Server(text)) if text.contains("unknown command") => Ok(()),
         Err(error) => Err(error.clone()),
     }
 }

@@ -36,8 +36,8 @@ pub enum Coherence {
     /// The server tells of each change under the cache's prefix, whether the key was read or not
     /// (`BCAST`). It remembers nothing, and sends more.
     Prefix,
-    /// The server tells of nothing: for proxies and hosted servers without tracking. A local copy is
-    /// used for so long at most, so that is how old a value may be.
+    /// The server tells of nothing: for proxies and hosted servers without tracking. A local copy
+    /// is used for so long at most, so that is how old a value may be.
     Ttl(Duration),
 }
 
@@ -210,11 +210,14 @@ impl Link {
         let ends = generation != 0
             && trusted.load(Ordering::Acquire) == generation
             && (keeps
-                || trusted.compare_exchange(generation, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok());
+                || trusted
+                    .compare_exchange(generation, 0, Ordering::AcqRel, Ordering::Relaxed)
+                    .is_ok());
         if !ends {
             return;
         }
-        let until = if keeps { self.sink().map_or(0, |sink| sink.time(Instant::now())) } else { until };
+        let until =
+            if keeps { self.sink().map_or(0, |sink| sink.time(Instant::now())) } else { until };
         let mut ended = locked(&self.ended);
         ended.push_back((generation, until));
         if ended.len() > REMEMBERED {
@@ -263,8 +266,10 @@ impl Link {
         let sent = Instant::now();
         let exchange = live.eval(script, key, arguments);
         #[cfg(feature = "tracing")]
-        let exchange =
-            tracing::Instrument::instrument(exchange, tracing::debug_span!("redis", script = ?script));
+        let exchange = tracing::Instrument::instrument(
+            exchange,
+            tracing::debug_span!("redis", script = ?script),
+        );
         self.exchanged(&live, sent, exchange.await)
     }
 

@@ -41,8 +41,8 @@ impl Server {
     }
 
     /// The primary that these Sentinels name so. They are asked, in turn, whenever a connection is
-    /// made. `primary` is an address whose host and port are replaced by those that they say: it has
-    /// the primary's user, password and database.
+    /// made. `primary` is an address whose host and port are replaced by those that they say: it
+    /// has the primary's user, password and database.
     ///
     /// # Errors
     /// [`Error::Address`] if one of the addresses is none, or if there are no Sentinels.

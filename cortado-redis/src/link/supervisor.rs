@@ -77,7 +77,9 @@ async fn watch(link: &Weak<Link>, live: &Live, settings: &super::LinkSettings) -
             // Exchanges that fail one after the other ask for one look at a time.
             sleep(FIRST_PAUSE).await;
         }
-        let Some(this) = link.upgrade() else { return Error::Disconnected("the cache is gone".into()) };
+        let Some(this) = link.upgrade() else {
+            return Error::Disconnected("the cache is gone".into());
+        };
         let sent = Instant::now();
         match timeout(within, check_role(live)).await {
             Ok(Ok(())) => this.proof(live.generation, sent),

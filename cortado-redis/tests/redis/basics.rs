@@ -68,8 +68,10 @@ fn only_one_inserts_what_is_absent() {
     with_server(async |server| {
         let (one, two) = (texts(server.port, |it| it), texts(server.port, |it| it));
         let key = "k".to_owned();
-        let (first, second) =
-            tokio::join!(one.insert_if_absent(&key, "1".to_owned()), two.insert_if_absent(&key, "2".to_owned()));
+        let (first, second) = tokio::join!(
+            one.insert_if_absent(&key, "1".to_owned()),
+            two.insert_if_absent(&key, "2".to_owned())
+        );
         assert_ne!(first.unwrap(), second.unwrap());
         assert_eq!(get(&one, "k").await, get(&two, "k").await);
         assert!(!one.insert_if_absent(&key, "3".to_owned()).await.unwrap());
@@ -79,7 +81,8 @@ fn only_one_inserts_what_is_absent() {
 #[test]
 fn lifetimes_are_the_servers() {
     with_server(async |server| {
-        let (cache, mut other) = (texts(server.port, |it| it.time_to_live(ms(60_000))), server.raw());
+        let (cache, mut other) =
+            (texts(server.port, |it| it.time_to_live(ms(60_000))), server.raw());
         let key = "k".to_owned();
         cache.insert(&key, "by default".to_owned()).await.unwrap();
         let left: i64 = other.pttl("t:k").unwrap();
@@ -154,9 +157,8 @@ fn flushes_and_clears_take_everything() {
 #[test]
 fn names_with_the_servers_wildcards_are_names() {
     with_server(async |server| {
-        let cache = |name| {
-            cortado_redis::TieredCache::<u32, u32>::builder(at(server.port), name).build()
-        };
+        let cache =
+            |name| cortado_redis::TieredCache::<u32, u32>::builder(at(server.port), name).build();
         let (starred, other) = (cache("a*[b]?\\"), cache("axbc"));
         starred.insert(&1, 1).await.unwrap();
         other.insert(&1, 2).await.unwrap();

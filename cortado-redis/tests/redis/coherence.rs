@@ -7,7 +7,8 @@ use std::time::Instant;
 #[test]
 fn by_prefix() {
     with_server(async |server| {
-        let by_prefix = |it: cortado_redis::Builder<String, String>| it.coherence(Coherence::Prefix);
+        let by_prefix =
+            |it: cortado_redis::Builder<String, String>| it.coherence(Coherence::Prefix);
         let (one, two) = (texts(server.port, by_prefix), texts(server.port, by_prefix));
         for round in 0..30 {
             one.insert("k", round.to_string()).await.unwrap();
@@ -31,7 +32,8 @@ fn by_prefix() {
 #[test]
 fn by_prefix_loads_of_many_are_one() {
     with_server(async |server| {
-        let by_prefix = |it: cortado_redis::Builder<String, String>| it.coherence(Coherence::Prefix);
+        let by_prefix =
+            |it: cortado_redis::Builder<String, String>| it.coherence(Coherence::Prefix);
         let caches: Vec<_> = (0..3).map(|_| texts(server.port, by_prefix)).collect();
         for round in 0..20 {
             let key = round.to_string();
@@ -53,7 +55,8 @@ fn by_prefix_loads_of_many_are_one() {
 #[test]
 fn by_time() {
     with_server(async |server| {
-        let by_time = |it: cortado_redis::Builder<String, String>| it.coherence(Coherence::Ttl(ms(300)));
+        let by_time =
+            |it: cortado_redis::Builder<String, String>| it.coherence(Coherence::Ttl(ms(300)));
         let (one, two) = (texts(server.port, by_time), texts(server.port, by_time));
         one.insert("k", "old".to_owned()).await.unwrap();
         assert_eq!(get(&two, "k").await.as_deref(), Some("old"));
@@ -77,7 +80,8 @@ fn by_time() {
 #[test]
 fn by_time_a_load_is_found_by_looking() {
     with_server(async |server| {
-        let by_time = |it: cortado_redis::Builder<String, String>| it.coherence(Coherence::Ttl(ms(300)));
+        let by_time =
+            |it: cortado_redis::Builder<String, String>| it.coherence(Coherence::Ttl(ms(300)));
         let (one, two) = (texts(server.port, by_time), texts(server.port, by_time));
         let loading = tokio::spawn(async move {
             let loader = async {
@@ -86,7 +90,8 @@ fn by_time_a_load_is_found_by_looking() {
             };
             one.load("k", loader).await.unwrap()
         });
-        until("the lease", async || redis::Commands::exists(&mut server.raw(), "t:k").unwrap()).await;
+        until("the lease", async || redis::Commands::exists(&mut server.raw(), "t:k").unwrap())
+            .await;
         let begun = Instant::now();
         let other = two.load("k", async { Ok::<_, String>("other".to_owned()) }).await;
         assert_eq!(other.unwrap(), "v");

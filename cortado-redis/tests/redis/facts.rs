@@ -109,8 +109,18 @@ fn all_of_these_are_changes() {
     facts("", |_, tracks, other| {
         other.ask("SET a 1");
         for change in [
-            "PEXPIRE a 100000", "PERSIST a", "GETEX a PX 100000", "SET a 1", "RENAME a b",
-            "RENAME b a", "MOVE a 1", "SET a 1", "DEL a", "SET a 1 NX", "UNLINK a", "APPEND a x",
+            "PEXPIRE a 100000",
+            "PERSIST a",
+            "GETEX a PX 100000",
+            "SET a 1",
+            "RENAME a b",
+            "RENAME b a",
+            "MOVE a 1",
+            "SET a 1",
+            "DEL a",
+            "SET a 1 NX",
+            "UNLINK a",
+            "APPEND a x",
         ] {
             tracks.ask("GET a");
             other.ask(change);

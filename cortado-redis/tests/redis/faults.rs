@@ -7,7 +7,10 @@ use std::time::Instant;
 use tokio::time::sleep;
 
 /// A cache through a proxy, with a copy of `k`.
-async fn through(server: &RedisServer, set: impl FnOnce(TextsBuilder) -> TextsBuilder) -> (Proxy, Texts) {
+async fn through(
+    server: &RedisServer,
+    set: impl FnOnce(TextsBuilder) -> TextsBuilder,
+) -> (Proxy, Texts) {
     let proxy = Proxy::to(server.port).await;
     let cache = texts(proxy.port, |it| set(it.reply_within(ms(200))));
     cache.insert("k", "old".to_owned()).await.unwrap();

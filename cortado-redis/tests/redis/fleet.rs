@@ -214,8 +214,7 @@ fn no_settled_value_is_wrong_while_processes_die() {
         assert_eq!(backwards, "0", "versions only grow");
         for key in 0..KEYS {
             let line = reader.line();
-            let truth: u64 =
-                redis::cmd("GET").arg(format!("truth:{key}")).query(&mut raw).unwrap();
+            let truth: u64 = redis::cmd("GET").arg(format!("truth:{key}")).query(&mut raw).unwrap();
             assert_eq!(line, format!("{key} {truth}"));
         }
     }

@@ -85,13 +85,17 @@ impl Codec<String> for Picky {
 #[test]
 fn a_codec_may_refuse() {
     with_server(async |server| {
-        let cache = TieredCache::<String, String>::builder(at(server.port), "t").build_with_codec(Picky);
+        let cache =
+            TieredCache::<String, String>::builder(at(server.port), "t").build_with_codec(Picky);
         assert!(matches!(cache.insert("k", "".to_owned()).await, Err(Error::Codec(_))));
         cache.insert("k", "v".to_owned()).await.unwrap();
         assert_eq!(get(&cache, "k").await.as_deref(), Some("v"));
         let postcard = texts(server.port, |it| it);
         let other = postcard.get("k").await;
-        assert!(matches!(other, Err(Error::UnknownFormat { version: 1, codec: b'P' })), "{other:?}");
+        assert!(
+            matches!(other, Err(Error::UnknownFormat { version: 1, codec: b'P' })),
+            "{other:?}"
+        );
     });
 }
 

@@ -24,7 +24,8 @@ async fn load(cache: &Texts, key: &str, text: &str, takes: Duration) -> Outcome 
 fn a_loaded_value_is_stored_and_kept() {
     with_server(async |server| {
         let (cache, mut other) = (texts(server.port, |it| it), server.raw());
-        let token = cache.load("k", async { Ok::<_, String>(Loaded::with_ttl("v".to_owned(), ms(60_000))) });
+        let token = cache
+            .load("k", async { Ok::<_, String>(Loaded::with_ttl("v".to_owned(), ms(60_000))) });
         assert_eq!(token.await.unwrap(), "v");
         assert!((59_000..=60_000).contains(&other.pttl::<_, i64>("t:k").unwrap()));
         assert_eq!(cache.local().get("k").as_deref(), Some("v"));
@@ -33,7 +34,8 @@ fn a_loaded_value_is_stored_and_kept() {
         other.del::<_, ()>("t:k").unwrap();
         until("removed", async || cache.local().get("k").is_none()).await;
         assert_eq!(load(&cache, "k", "new", ms(0)).await.unwrap(), "new");
-        let zero = cache.load("z", async { Ok::<_, String>(Loaded::with_ttl("v".to_owned(), ms(0))) });
+        let zero =
+            cache.load("z", async { Ok::<_, String>(Loaded::with_ttl("v".to_owned(), ms(0))) });
         assert_eq!(zero.await.unwrap(), "v");
         assert!(!other.exists::<_, bool>("t:z").unwrap());
         assert_eq!(cache.stats().loads, 3);

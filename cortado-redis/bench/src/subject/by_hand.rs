@@ -1,5 +1,5 @@
-//! moka in front of redis-rs, put together by hand: a limit for the age of copies, and one load at a
-//! time in the process.
+//! moka in front of redis-rs, put together by hand: a limit for the age of copies, and one load at
+//! a time in the process.
 
 use super::{CAPACITY, Loader, Origin, Plain, Reader, Writer, connect};
 use moka::future::Cache;

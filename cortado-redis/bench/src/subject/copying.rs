@@ -1,4 +1,5 @@
-//! A writer that knows nothing of the cache whose values it writes, as `redis-cli` or a script does.
+//! A writer that knows nothing of the cache whose values it writes, as `redis-cli` or a script
+//! does.
 
 use super::{Plain, Writer};
 

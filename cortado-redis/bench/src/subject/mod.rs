@@ -33,7 +33,8 @@ pub trait Writer: Clone + Send + Sync + 'static {
 }
 
 pub trait Loader: Clone + Send + Sync + 'static {
-    /// Reads the key. If the server has no value, the origin is asked and the server gets its value.
+    /// Reads the key. If the server has no value, the origin is asked and the server gets its
+    /// value.
     fn load(&self, key: u64, origin: Origin) -> impl Future<Output = u64> + Send;
 }
 

@@ -25,7 +25,10 @@ pub fn at(port: u16) -> Server {
 }
 
 /// A cache of texts, with the settings that a test adds.
-pub fn texts(port: u16, set: impl FnOnce(Builder<String, String>) -> Builder<String, String>) -> Texts {
+pub fn texts(
+    port: u16,
+    set: impl FnOnce(Builder<String, String>) -> Builder<String, String>,
+) -> Texts {
     set(TieredCache::builder(at(port), "t")).build()
 }
 
@@ -45,6 +48,7 @@ pub async fn get(cache: &Texts, key: &str) -> Option<String> {
 /// Runs a test on a runtime of two threads with a server of its own, if the machine has one.
 pub fn with_server<F: Future<Output = ()>>(test: impl FnOnce(RedisServer) -> F) {
     let Some(server) = RedisServer::start() else { return };
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.unwrap().block_on(test(server));
 }

@@ -33,7 +33,9 @@ impl RedisServer {
     pub fn on(port: u16, options: &[&str]) -> Option<Self> {
         if Command::new("redis-server").arg("--version").stdout(Stdio::null()).status().is_err() {
             assert!(std::env::var_os("CI").is_none(), "CI has no redis-server");
-            eprintln!("skipped: no redis-server here (Debian and Ubuntu: apt install redis-server)");
+            eprintln!(
+                "skipped: no redis-server here (Debian and Ubuntu: apt install redis-server)"
+            );
             return None;
         }
         let folder = tempfile::tempdir().unwrap();
@@ -96,7 +98,16 @@ impl RedisServer {
 
 fn run(port: u16, folder: &TempDir, options: &[String]) -> Child {
     Command::new("redis-server")
-        .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+        .args([
+            "--port",
+            &port.to_string(),
+            "--bind",
+            "127.0.0.1",
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+        ])
         .args(["--enable-debug-command", "local", "--loglevel", "warning"])
         .arg("--dir")
         .arg(folder.path())

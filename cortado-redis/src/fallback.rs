@@ -1,0 +1,73 @@
+//! Values whose life is over, kept for errors of their loaders.
+//!
+//! They are not local copies any more: the server's word about a lease drops those. A value leaves
+//! when this process writes or removes the key, or finds a value on the server.
+
+use crate::slot::Slot;
+use std::hash::Hash;
+use std::time::Duration;
+
+/// Such values, for as long as they may be used. There are none where
+/// [`stale_on_error`](crate::Builder::stale_on_error) is zero.
+pub struct Fallback<K, V> {
+    values: Option<cortado::Cache<K, Kept<V>>>,
+    at_most: Duration,
+}
+
+#[derive(Clone)]
+struct Kept<V> {
+    slot: Slot<V>,
+    /// Until when the loader is not asked again.
+    again: u64,
+}
+
+impl<K, V> Fallback<K, V>
+where
+    K: Hash + Eq + Clone + Send + Sync + 'static,
+    V: Clone + Send + Sync + 'static,
+{
+    pub fn new(at_most: Duration, capacity: u64) -> Self {
+        let build = || cortado::Cache::builder().max_capacity(capacity).build();
+        Self { values: (!at_most.is_zero()).then(build), at_most }
+    }
+
+    /// Keeps a value, unless it is there already.
+    pub fn keep(&self, key: &K, slot: Slot<V>) {
+        let Some(values) = &self.values else { return };
+        if values.peek(key).is_none_or(|kept| kept.slot.stamp != slot.stamp) {
+            values.insert_with_ttl(key.clone(), Kept { slot, again: 0 }, self.at_most);
+        }
+    }
+
+    pub fn get(&self, key: &K) -> Option<Slot<V>> {
+        self.values.as_ref()?.get(key).map(|kept| kept.slot)
+    }
+
+    /// The value, if its loader has just failed.
+    pub fn after_an_error(&self, key: &K, now: u64) -> Option<Slot<V>> {
+        let values = self.values.as_ref()?;
+        values.get_if(key, |kept, _| now < kept.again).map(|kept| kept.slot)
+    }
+
+    /// The loader has failed, and is asked again at this time.
+    pub fn has_failed(&self, key: &K, again: u64) {
+        let Some(values) = &self.values else { return };
+        if let Some(kept) = values.get_entry(key) {
+            let left = kept.expires_in().unwrap_or(self.at_most);
+            let slot = kept.slot.clone();
+            values.insert_with_ttl(key.clone(), Kept { slot, again }, left);
+        }
+    }
+
+    pub fn forget(&self, key: &K) {
+        if let Some(values) = &self.values {
+            values.invalidate(key);
+        }
+    }
+
+    pub fn forget_all(&self) {
+        if let Some(values) = &self.values {
+            values.invalidate_all();
+        }
+    }
+}
