@@ -29,7 +29,7 @@ macro_rules! timed {
         $handle.block_on(async {
             let begun = Instant::now();
             for $key in $keys.iter().cycle().take($reads) {
-                black_box($read);
+                black_box($read.expect("a copy"));
             }
             begun.elapsed().as_nanos() as f64 / $reads as f64
         })
@@ -39,28 +39,38 @@ macro_rules! timed {
 /// A read that is measured, and how many of them make a round.
 struct Subject<'c> {
     name: &'static str,
+    threads: usize,
     reads: usize,
-    run: Box<dyn Fn(usize) -> f64 + 'c>,
+    run: Box<dyn Fn(usize) -> f64 + Sync + 'c>,
     rounds: Vec<f64>,
 }
 
 impl<'c> Subject<'c> {
-    fn new(name: &'static str, reads: u64, run: impl Fn(usize) -> f64 + 'c) -> Self {
-        Self { name, reads: reads as usize, run: Box::new(run), rounds: Vec::new() }
+    fn new(name: &'static str, reads: u64, run: impl Fn(usize) -> f64 + Sync + 'c) -> Self {
+        Self { name, threads: 1, reads: reads as usize, run: Box::new(run), rounds: Vec::new() }
+    }
+
+    fn on_two_threads(self) -> Self {
+        Self { threads: 2, ..self }
+    }
+
+    fn round(&self) -> f64 {
+        on_threads(self.threads, || (self.run)(self.reads))
     }
 }
 
-/// The mean of two threads that read at once.
-fn on_two_threads(read: impl Fn() -> f64 + Sync) -> f64 {
-    let start = Barrier::new(2);
-    let one = || {
-        start.wait();
-        read()
-    };
+/// The mean of so many threads that read at once. They are new ones in each round, so that no round
+/// depends on what the threads before have left to the allocator.
+fn on_threads(threads: usize, read: impl Fn() -> f64 + Sync) -> f64 {
+    let start = Barrier::new(threads);
     std::thread::scope(|scope| {
-        let other = scope.spawn(one);
-        let mine = one();
-        (mine + other.join().expect("it does not panic")) / 2.0
+        let run = || {
+            start.wait();
+            read()
+        };
+        let running: Vec<_> = (0..threads).map(|_| scope.spawn(run)).collect();
+        let times = running.into_iter().map(|thread| thread.join().expect("no thread panics"));
+        times.sum::<f64>() / threads as f64
     })
 }
 
@@ -69,7 +79,7 @@ fn value() -> Value {
     vec![b'x'; BYTES].into()
 }
 
-async fn get(connection: &mut MultiplexedConnection, key: u64) -> Value {
+async fn get(connection: &mut MultiplexedConnection, key: u64) -> Option<Value> {
     redis::cmd("GET").arg(key).query_async(connection).await.expect("the server answers")
 }
 
@@ -104,6 +114,7 @@ impl Caches {
                 async move {
                     sync.insert(key, value());
                     tier.insert(&key, value()).await.expect("the server answers");
+                    tier.get(&key).await.expect("the server answers");
                     moka.insert(key, value()).await;
                     amalgam.0.set(key.to_string(), value()).await.expect("the server answers");
                     let mut set = redis::cmd("SET");
@@ -124,7 +135,7 @@ impl Caches {
             let mut client = client.clone();
             timed!(handle, keys, reads, key => get(&mut client, *key).await)
         };
-        let by_tier = move |reads: usize| timed!(handle, keys, reads, key => tier.get(key).await.expect("a copy"));
+        let by_tier = move |reads: usize| timed!(handle, keys, reads, key => tier.get(key).await.expect("an answer"));
         // A hit of `cache-aio` takes so much longer.
         let fewer = reads / 10;
         [
@@ -152,15 +163,12 @@ impl Caches {
             Subject::new(
                 "amalgam-cache `try_get`, keys are strings",
                 reads,
-                |reads| timed!(handle, names, reads, key => amalgam.0.try_get(key).await.expect("a copy")),
+                |reads| timed!(handle, names, reads, key => amalgam.0.try_get(key).await.expect("an answer")),
             ),
             Subject::new("redis-rs `cache-aio` `GET`", fewer, by_client),
-            Subject::new("`TieredCache::get`, 2 threads", reads, move |reads| {
-                on_two_threads(|| by_tier(reads))
-            }),
-            Subject::new("redis-rs `cache-aio` `GET`, 2 threads", fewer, move |reads| {
-                on_two_threads(|| by_client(reads))
-            }),
+            Subject::new("`TieredCache::get`, 2 threads", reads, by_tier).on_two_threads(),
+            Subject::new("redis-rs `cache-aio` `GET`, 2 threads", fewer, by_client)
+                .on_two_threads(),
         ]
     }
 
@@ -196,14 +204,14 @@ pub fn measure(options: &Options) {
     let hot = Hot::of(keys);
     let mut subjects = caches.subjects(runtime.handle(), &hot, reads);
     for subject in &subjects {
-        (subject.run)(subject.reads);
+        subject.round();
     }
     let before = caches.misses();
     for round in 0..rounds as usize {
         for turn in 0..subjects.len() {
             let place = (round + turn) % subjects.len();
             let subject = &mut subjects[place];
-            let nanos = (subject.run)(subject.reads);
+            let nanos = subject.round();
             subject.rounds.push(nanos);
         }
     }

@@ -117,7 +117,7 @@ fn hammer_child(port: u16, writes: bool) {
                     let before = last.insert(key, value).unwrap_or(0);
                     backwards += u64::from(value < before);
                     reads += 1;
-                    if reads % 16 == 0 {
+                    if reads.is_multiple_of(16) {
                         tokio::task::yield_now().await;
                     }
                 }
@@ -182,16 +182,16 @@ fn no_settled_value_is_wrong_while_processes_die() {
     let long = std::env::var("CORTADO_REDIS_SECONDS").map_or(6, |seconds| seconds.parse().unwrap());
     let mut dying: Option<Child> = None;
     while begun.elapsed() < Duration::from_secs(long) {
-        if version % 20 == 0 {
-            if let Some(mut child) = dying.replace(start("dies")) {
-                child.kill();
-            }
+        if version.is_multiple_of(20)
+            && let Some(mut child) = dying.replace(start("dies"))
+        {
+            child.kill();
         }
         for key in 0..KEYS {
             version += 1;
             redis::cmd("SET").arg(format!("truth:{key}")).arg(version).exec(&mut raw).unwrap();
             runtime.block_on(async {
-                if version % 3 == 0 {
+                if version.is_multiple_of(3) {
                     cache.insert(&key, version).await.unwrap();
                 } else {
                     cache.remove(&key).await.unwrap();

@@ -52,3 +52,12 @@ pub fn with_server<F: Future<Output = ()>>(test: impl FnOnce(RedisServer) -> F) 
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.unwrap().block_on(test(server));
 }
+
+/// Reads until this process has a copy.
+pub async fn kept(cache: &Texts, key: &str, text: &str) {
+    until("kept", async || {
+        assert_eq!(get(cache, key).await.as_deref(), Some(text));
+        cache.local().get(key).is_some()
+    })
+    .await;
+}

@@ -98,6 +98,11 @@ impl Resp {
                     String::from_utf8_lossy(&bytes).into_owned()
                 }
             },
+            "=" => {
+                let mut bytes = vec![0; rest.parse::<usize>().unwrap() + 2];
+                self.reader.read_exact(&mut bytes).unwrap();
+                String::from_utf8_lossy(&bytes).into_owned()
+            }
             "_" => "nil".to_owned(),
             "*" => many(self, 1, ""),
             "~" => many(self, 1, "set"),

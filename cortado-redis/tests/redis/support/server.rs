@@ -63,10 +63,13 @@ impl RedisServer {
         Some(server)
     }
 
-    fn wait(&self) {
+    fn wait(&self) -> redis::Connection {
         let begun = Instant::now();
-        while self.try_raw().is_none() {
-            assert!(begun.elapsed() < Duration::from_secs(20), "the server does not start");
+        loop {
+            if let Some(connection) = self.try_raw() {
+                return connection;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(20), "the server does not answer");
             sleep(Duration::from_millis(5));
         }
     }
@@ -80,7 +83,7 @@ impl RedisServer {
 
     /// A client that has nothing to do with caches.
     pub fn raw(&self) -> redis::Connection {
-        self.try_raw().expect("the server lives")
+        self.wait()
     }
 
     /// Ends the server without a goodbye, and starts one with an empty database in its place.
