@@ -14,9 +14,9 @@
 //!         .time_to_live(Duration::from_secs(600))
 //!         .build();
 //!
-//!     // Loaded by one of all processes, stored on the server, and kept here.
+//!     // Loaded by one of all processes, and stored on the server.
 //!     let name = users.load(&7, async { fetch(7).await }).await?;
-//!     assert_eq!(users.get(&7).await?, Some(name)); // from this process
+//!     assert_eq!(users.get(&7).await?, Some(name)); // from the server, and kept here
 //!
 //!     users.insert(&8, Loaded::with_ttl("Ada".to_owned(), Duration::from_secs(60))).await?;
 //!     assert!(users.remove(&8).await?); // gone in all processes
@@ -35,14 +35,16 @@
 //!    [staleness bound](Builder::staleness_bound) (1 second by default), also if the connection
 //!    dies unnoticed, the server is demoted, or the process stands still. After a reconnection
 //!    nothing of before is trusted. ([`Coherence::Ttl`], for servers that tell of nothing, has its
-//!    own limit.)
+//!    own limit. A primary that is cut off and does not know yet that it is none any more is asked
+//!    like one.)
 //! 2. **Own writes are seen.** When a write has returned, this process reads its value or a later
 //!    one.
 //! 3. **A copy never outlives its original.** Its life is counted from before the server was asked.
 //! 4. **One load** of a key at a time, of all processes that share the cache
-//!    ([`load`](TieredCache::load)). The lease for it lives in the key itself: it ends with its
-//!    holder, and any write or removal of the key breaks it, so no value that was loaded before is
-//!    stored after it.
+//!    ([`load`](TieredCache::load); of a [refresh](Builder::refresh_ahead), as long as it takes
+//!    less than the [lease](Builder::lease)). The lease for it lives in the key itself: it ends
+//!    with its holder, and any write or removal of the key breaks it, so no value that was loaded
+//!    before is stored after it.
 //! 5. **An error is an error.** A write that the server does not acknowledge, a value that is none
 //!    of this cache's, a server that cannot be asked: each has a name in [`Error`]. What may be
 //!    served all the same is a setting ([`Outage`], [`stale_on_error`](Builder::stale_on_error)).
@@ -57,8 +59,7 @@
 //!
 //! About 100 bytes, and 72 for each further process that has read it. A million keys in each of 100
 //! processes are 7 GB there: use [`Coherence::Prefix`] then, which costs the server nothing, and
-//! sends each change of the cache to all. (A process is told of its own writes there, too, so it
-//! reads what it has written or loaded once more.) With `maxmemory` or a small
+//! sends each change of the cache to all. With `maxmemory` or a small
 //! `tracking-table-max-keys` the server tells of changes that are none, and copies go early.
 //!
 //! # Never inside of a computation

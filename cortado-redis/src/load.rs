@@ -43,6 +43,9 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> TieredCache<K, V> {
     /// [lease](crate::Builder::lease) has ended. A write or removal of the key during the load has
     /// the last word: the callers get the loaded value, and nobody keeps it.
     ///
+    /// Give a `loader` that may hang a time limit of its own: as long as it runs, nobody else
+    /// loads.
+    ///
     /// A load is a task of the runtime: it goes on, and stores its value, also if this future is
     /// dropped. A `loader` that is not needed is dropped without being polled.
     ///

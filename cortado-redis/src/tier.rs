@@ -44,8 +44,9 @@ impl<K, V> Clone for TieredCache<K, V> {
 
 impl<K: RedisKey, V: Clone + Send + Sync + 'static> TieredCache<K, V> {
     /// The settings of a cache on this server. All of its keys begin with `name:` there, so caches
-    /// of one name are the same cache; others have nothing to do with it. Use a database of its
-    /// own, or at least no other keys of this prefix.
+    /// of one name are the same cache; others have nothing to do with it, unless their names begin
+    /// with this one and a colon. Use a database of its own, or at least no other keys of this
+    /// prefix.
     pub fn builder(server: Server, name: &str) -> Builder<K, V> {
         Builder::new(server, name)
     }

@@ -89,7 +89,7 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> TieredCache<K, V> {
     }
 
     /// Counts as a use of the key on both levels, for their evictions, and says whether the server
-    /// has it. It changes no lifetime.
+    /// has the key, be it by a lease. It changes no lifetime.
     ///
     /// # Errors
     /// If the server cannot be asked.
