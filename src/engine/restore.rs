@@ -49,19 +49,19 @@ impl<K: Eq, V> Engine<K, V> {
         Some((node, rest))
     }
 
-    /// Whether another entry would have to leave for a new one of average weight. Near the bound it
-    /// runs the maintenance, since the writes that were recorded may have filled the cache.
-    pub fn is_full(&self) -> bool {
+    /// Whether another entry would have to leave for this one. Near the bound it asks the weigher,
+    /// and runs the maintenance, since the writes that were recorded may have filled the cache. A
+    /// value that is heavier than the bound is left to the insert, which refuses it.
+    pub fn has_no_room(&self, key: &K, value: &V) -> bool {
         let Some(capacity) = self.core.capacity() else { return false };
-        let is_full = |slack| {
-            let (weight, entries) = (self.core.weight(), self.core.entries());
-            weight + weight.div_ceil(entries.max(1)).max(1) > capacity - capacity / slack
-        };
-        if !is_full(SLACK_SHARE) {
+        let (weight, entries) = (self.core.weight(), self.core.entries());
+        let average = weight.div_ceil(entries.max(1)).max(1);
+        if weight + average <= capacity - capacity / SLACK_SHARE {
             return false;
         }
+        let needed = self.weigher.as_ref().map_or(1, |weigher| u64::from(weigher(key, value)));
         self.run_pending();
-        is_full(u64::MAX)
+        needed <= capacity && self.core.weight() + needed > capacity
     }
 
     /// Inserts a value, unless its key has an entry, a load or a computation. Returns whether it

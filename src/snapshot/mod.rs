@@ -187,8 +187,8 @@ where
 {
     /// Inserts entries of a snapshot, at most `limit` of them, in its order, and takes them out of
     /// the snapshot. Returns how many were inserted: zero when there is nothing left to restore, or
-    /// the cache is full. (The entries left over are those that the old cache valued least.)
-    /// Entries that are passed over do not count.
+    /// the cache has no room for the next entry. (The entries left over are those that the old
+    /// cache valued least.) Entries that are passed over do not count.
     ///
     /// A service restores a portion between other things, or on a thread that sleeps between the
     /// portions, so that it answers meanwhile.
@@ -211,7 +211,7 @@ where
     /// *Other entries*: a key that has an entry, a load or a computation keeps it: that one is
     /// newer. The present capacity, weigher and eviction policy hold.
     ///
-    /// *Callbacks*: those of an insert.
+    /// *Callbacks*: those of an insert. Near the bound the weigher is asked twice.
     ///
     /// *Blocking*: as [`insert`](Self::insert); it waits for no load.
     ///
@@ -235,8 +235,11 @@ where
     pub fn restore(&self, snapshot: &mut Snapshot<K, V>, limit: usize) -> usize {
         let down = SystemTime::now().duration_since(snapshot.saved_at).unwrap_or_default();
         let mut restored = 0;
-        while restored < limit && !self.inner.is_full() {
-            let Some(entry) = snapshot.entries.pop_front() else { break };
+        while restored < limit
+            && let Some(next) = snapshot.entries.front()
+            && !self.inner.has_no_room(&next.key, &next.value)
+            && let Some(entry) = snapshot.entries.pop_front()
+        {
             let Some(lease) = lease_after(entry.rest, down) else { continue };
             let key = self.inner.owned(entry.key);
             restored += usize::from(self.inner.put_if_absent(key, entry.value, lease));

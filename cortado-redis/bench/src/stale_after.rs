@@ -7,7 +7,7 @@
 use crate::server::RedisServer;
 use crate::subject::{Amalgam, ByHand, Copying, Plain, Reader, Tier, Writer, caching, connect};
 use crate::table::{Table, rounded};
-use crate::{Options, runtime};
+use crate::{Options, machine, runtime};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -115,4 +115,5 @@ pub fn measure(options: &Options) {
     };
     row("amalgam-cache", "a plain `COPY`", run(checks, amalgam, copying));
     row("moka by hand, 1 s", "a plain `SET`", run(checks, ByHand::connect, plain));
+    println!("\nLoad average at the end: {}.", machine::load());
 }

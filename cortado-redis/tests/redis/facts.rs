@@ -308,3 +308,21 @@ fn what_is_tracked_takes_memory() {
         drop(Resp::connect(server.port));
     });
 }
+
+/// Not used: this connection sends nothing else.
+#[test]
+fn by_opt_in_the_next_command_tracks_alone() {
+    facts("OPTIN", |_, tracks, other| {
+        tracks.ask("GET t");
+        other.ask("SET t 1");
+        assert!(tracks.rest().is_empty());
+        tracks.send(&["CLIENT CACHING YES", "GET t", "GET u"]);
+        tracks.rest();
+        other.send(&["SET u 1", "SET t 2"]);
+        assert_eq!(tracks.rest(), [invalidates("t")]);
+        tracks.send(&["CLIENT CACHING YES", "MULTI", "GET t", "PTTL u", "EXEC"]);
+        tracks.rest();
+        other.send(&["SET u 1", "SET t 2"]);
+        assert_eq!(tracks.rest(), [invalidates("u"), invalidates("t")]);
+    });
+}
