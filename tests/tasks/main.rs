@@ -20,7 +20,6 @@
 //! * [`runtimes`]: every operation on each runtime; the sizes of futures.
 //! * [`time_limits`]: a limit for every wait, of threads and of tasks.
 //! * [`told_shares`]: how much of what waits an operation tells such a listener.
-//! * [`traces`]: spans of loads and reloads.
 //! * [`waiting`]: threads and tasks that wait for each other; wakers of every kind.
 #![cfg(not(cortado_loom))]
 
@@ -52,5 +51,4 @@ mod singleflight;
 mod successors;
 mod time_limits;
 mod told_shares;
-mod traces;
 mod waiting;

@@ -1,7 +1,11 @@
 //! Spans of loads and reloads: one for each loader that runs, in the span of the call that asked
-//! for the value.
+//! for the value. A program of their own: a load in a thread without a subscriber, in another test,
+//! could have its spans taken for ones that nobody wants, in the whole process.
+#![cfg(not(cortado_loom))]
 
-use crate::common::audited::{
+mod common;
+
+use common::audited::{
     Audited, TasksAudited, audited, loading_audited, tasks_audited, tasks_loading_audited,
 };
 use cortado::{Cache, Clock, Loaded, future};
