@@ -61,12 +61,6 @@
 //! processes are 7 GB there: use [`Coherence::Prefix`] then, which costs the server nothing, and
 //! sends each change of the cache to all. With `maxmemory` or a small
 //! `tracking-table-max-keys` the server tells of changes that are none, and copies go early.
-//!
-//! # Never inside of a computation
-//!
-//! The server's messages are handled where the connection's replies are read. An operation of this
-//! cache inside of a computation of the local level would wait for itself; the local level is not
-//! handed out, so none can.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

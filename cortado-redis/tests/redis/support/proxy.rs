@@ -33,7 +33,7 @@ impl Proxy {
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 if *modes.borrow() == Mode::Reset {
-                    reset(&client);
+                    end_by_reset(&client);
                     continue;
                 }
                 tokio::spawn(connect(client, server, modes.subscribe()));
@@ -47,20 +47,16 @@ impl Proxy {
     }
 }
 
-fn reset(stream: &TcpStream) {
-    let _ = socket_reset(stream);
-}
-
-/// A reset in place of an ordinary end.
-fn socket_reset(stream: &TcpStream) -> std::io::Result<()> {
+/// A reset in place of an ordinary end, whenever the stream is dropped.
+fn end_by_reset(stream: &TcpStream) {
     #[allow(deprecated, reason = "zero does not block")]
-    stream.set_linger(Some(Duration::ZERO))
+    let _ = stream.set_linger(Some(Duration::ZERO));
 }
 
 async fn connect(client: TcpStream, server: u16, modes: watch::Receiver<Mode>) {
     let Ok(server) = TcpStream::connect(("127.0.0.1", server)).await else { return };
-    let (client_reset, mut ends) = (socket_reset(&client), modes.clone());
-    let _ = client_reset;
+    end_by_reset(&client);
+    let mut ends = modes.clone();
     let (client_reads, client_writes) = client.into_split();
     let (server_reads, server_writes) = server.into_split();
     let there = tokio::spawn(pump(client_reads, server_writes, modes.clone(), false));
