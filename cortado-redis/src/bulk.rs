@@ -1,39 +1,34 @@
 //! Loads of many keys at once.
 
-use crate::error::{Error, LoadError};
+use crate::error::LoadError;
 use crate::key::RedisKey;
-use crate::lease::Lease;
-use crate::load::Leased;
 use crate::loaded::Loaded;
-use crate::read::Fetched;
-use crate::slot::Slot;
+use crate::read::all;
+use crate::span::{self, Work};
 use crate::stats::count;
+use crate::store::while_renewed;
+use crate::task::{self, Course, Limits};
 use crate::tier::{Inner, TieredCache};
-use crate::wake::Wake;
-use cortado::LoadGuard;
-use futures_util::FutureExt;
-use futures_util::future::{Either, join_all, select};
+use crate::turn::{Lead, Turn};
+use futures_util::future::join_all;
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::timeout;
-
-/// A call that waits for a load of its own process looks again after so long at the latest.
-const LOOK: Duration = Duration::from_millis(20);
 
 impl<K: RedisKey, V: Clone + Send + Sync + 'static> TieredCache<K, V> {
-    /// Returns the keys' values, in their order, and loads those that are on neither level, all by
-    /// one call of `loader`.
+    /// Returns the keys' values, in their order, and loads those that are on neither level, up to
+    /// 1,000 by a call of `loader`.
     ///
-    /// `loader` gets keys of which no other call, in any process, loads one; it is called again for
-    /// keys whose other load comes to nothing. A key that is missing in what it returns has no
-    /// value, and that is not kept. Otherwise like [`load`](Self::load).
+    /// `loader` gets the keys that no other call, in any process, is loading. It is called again
+    /// for keys whose other load fails. A key that is missing in what it returns is `None`,
+    /// which is not kept. Otherwise like [`load`](Self::load); the
+    /// [limit](crate::Builder::hard_limit) is for the whole call. If this future is dropped, the
+    /// call of `loader` that runs ends, and its values are stored.
     ///
     /// # Errors
-    /// As `load`, without stale values in their place. Keys that were found or loaded before are
-    /// kept.
+    /// As `load`, and of one key for all; but the loader's own is not replaced by stale values.
+    /// Keys that were found or loaded before are kept.
     pub async fn load_many<L, E, F>(
         &self,
         keys: &[K],
@@ -44,39 +39,25 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> TieredCache<K, V> {
         E: Send + Sync + 'static,
         F: Future<Output = Result<Vec<(K, L)>, E>> + Send + 'static,
     {
-        let task = load_all(Arc::clone(&self.inner), keys.to_vec(), loader);
-        #[cfg(feature = "tracing")]
-        let task = tracing::Instrument::in_current_span(task);
-        let mut task = tokio::spawn(task);
-        let ended = match self.inner.settings.hard_limit {
-            None => (&mut task).await,
-            Some(limit) => timeout(limit, &mut task).await.map_err(|_| LoadError::TimedOut)?,
-        };
-        let found = ended.unwrap_or(Err(LoadError::Aborted))?;
+        let (inner, keys_to_load) = (Arc::clone(&self.inner), keys.to_vec());
+        let limits = Limits { wait: self.inner.settings.hard_limit, linger: Duration::ZERO };
+        let load = |course| load_all(inner, keys_to_load, loader, course);
+        let found = task::run(limits, load).await?;
         Ok(keys.iter().map(|key| found.get(key).cloned().flatten()).collect())
     }
 }
 
-type Guard<K, V> = LoadGuard<K, Slot<V>>;
+/// A loader gets so many keys at the most: few enough to be leased, renewed and stored in much less
+/// time than a lease takes.
+const MOST_KEYS: usize = 1_000;
 
-/// A key that this call loads: readers of this process wait for it.
-struct Ours<K, V> {
-    guard: Guard<K, V>,
-    lease: Lease,
-    generation: u64,
-}
-
-/// What there is to do about a key.
-enum Turn<K, V> {
-    Found(Option<V>),
-    Ours(Ours<K, V>),
-    Wait(Arc<Wake>, Duration),
-}
+type Leads<K, V, E> = HashMap<K, Lead<V, E>>;
 
 async fn load_all<K, V, L, E, F>(
     inner: Arc<Inner<K, V>>,
     keys: Vec<K>,
     loader: impl Fn(Vec<K>) -> F,
+    course: Arc<Course>,
 ) -> Result<HashMap<K, Option<V>>, LoadError<E>>
 where
     K: RedisKey,
@@ -85,112 +66,98 @@ where
     E: Send + Sync + 'static,
     F: Future<Output = Result<Vec<(K, L)>, E>>,
 {
-    // Before anything is dropped that an outage may need.
-    inner.link.ready().await?;
     let mut found = HashMap::with_capacity(keys.len());
-    let _loading: Vec<_> = keys.iter().map(|key| inner.loading.begin(key)).collect();
-    let mut missing: Vec<K> = keys.iter().cloned().collect::<HashSet<K>>().into_iter().collect();
+    let mut missing: Vec<K> = keys.into_iter().collect::<HashSet<K>>().into_iter().collect();
+    let (mut waiting, mut waits) = (Vec::new(), Vec::new());
     while !missing.is_empty() {
-        let turns = join_all(missing.iter().map(|key| inner.turn(key))).await;
-        let (mut ours, mut waits) = (HashMap::new(), Vec::new());
-        let mut failure = None;
-        for (key, turn) in missing.drain(..).zip(turns) {
+        let keys = missing.split_off(missing.len().saturating_sub(MOST_KEYS));
+        let (mut ours, mut failure) = (HashMap::new(), None);
+        let turns = all(keys.iter().map(|key| inner.turn::<E>(key, false)).collect()).await;
+        for (key, turn) in keys.into_iter().zip(turns) {
             match turn {
-                Ok(Turn::Found(value)) => _ = found.insert(key, value),
-                Ok(Turn::Ours(leased)) => _ = ours.insert(key, leased),
-                Ok(Turn::Wait(wake, limit)) => waits.push((key, wake, limit)),
-                Err(error) => failure = Some(error),
+                Turn::Found(value) => _ = found.insert(key, value),
+                Turn::Ours(lead) => _ = ours.insert(key, lead),
+                Turn::Wait(wait) => {
+                    waiting.push(key);
+                    waits.push(wait);
+                }
+                Turn::Failed(error) => failure = Some(error),
             }
         }
         if let Some(error) = failure {
-            join_all(ours.into_values().map(|ours| ours.lease.release())).await;
-            return Err(error.into());
+            tokio::spawn(async move { inner.release_all(ours).await });
+            return Err(error);
         }
         if !ours.is_empty() {
+            if !course.begin_loader() {
+                return Err(LoadError::Aborted);
+            }
             found.extend(inner.make_many(ours, &loader).await?);
+            if !course.end_loader() {
+                return Err(LoadError::Aborted);
+            }
         }
-        // Only when nothing is held any more: two calls never wait for each other.
-        join_all(waits.iter().map(|(_, wake, limit)| inner.wait(wake, *limit))).await;
-        missing.extend(waits.into_iter().map(|(key, ..)| key));
+        if missing.is_empty() {
+            // Only when nothing is held any more: two calls never wait for each other.
+            join_all(waits.drain(..).map(|wait| inner.wait(wait))).await;
+            missing.append(&mut waiting);
+        }
     }
     Ok(found)
 }
 
 impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
-    /// Looks a key up on both levels, or takes its lease. Waits for no load.
-    async fn turn(&self, key: &K) -> Result<Turn<K, V>, Error> {
-        let registered = self.wakes.register(key);
-        if let Some(slot) = self.hit(key).filter(|slot| slot.value.is_some()) {
-            return Ok(Turn::Found(slot.value));
-        }
-        // A copy that is not trusted, or that says that there is nothing, is in the way.
-        let (trusted, now) = (self.link.trusted(), self.now());
-        let in_the_way =
-            |_: &K, slot: &Slot<V>| slot.value.is_none() || !slot.is_good(trusted, now, || now);
-        if self.local.sync().peek(key).is_some() {
-            self.local.sync().remove_if(key, in_the_way);
-        }
-        let guard = match self.local.get_value_or_guard(key).now_or_never() {
-            Some(Err(guard)) => guard,
-            // A load of this process has the key, or has just ended.
-            Some(Ok(_)) | None => return Ok(Turn::Wait(registered.wake(), LOOK)),
-        };
-        match self.fetch_or_lease(key, false).await? {
-            Leased::Ours(lease, generation) => Ok(Turn::Ours(Ours { guard, lease, generation })),
-            Leased::Found(Fetched::Original(original)) => {
-                let value = original.slot.value.clone();
-                guard.insert(self.copy(original));
-                Ok(Turn::Found(value))
+    /// Gives all leases back. Those who wait in this process begin anew then.
+    async fn release_all<E>(&self, leads: Leads<K, V, E>) {
+        let releases = leads.into_iter().map(|(key, lead)| async move {
+            if let Ok(false) = lead.lease.release().await {
+                // By a removal: what was removed replaces no error.
+                self.fallback.forget(&key);
             }
-            Leased::Found(Fetched::Lease(left)) => Ok(Turn::Wait(registered.wake(), left)),
-            Leased::Found(Fetched::Absent) => unreachable!("a lease was taken"),
-        }
+        });
+        all(releases.collect()).await;
     }
 
     /// Runs the loader for keys whose leases this call has, and stores what it makes.
     async fn make_many<L, E, F>(
         &self,
-        ours: HashMap<K, Ours<K, V>>,
+        ours: Leads<K, V, E>,
         loader: &impl Fn(Vec<K>) -> F,
     ) -> Result<HashMap<K, Option<V>>, LoadError<E>>
     where
         L: Into<Loaded<V>>,
+        E: Send + Sync + 'static,
         F: Future<Output = Result<Vec<(K, L)>, E>>,
     {
         count(&self.counts.loads);
-        let made = {
-            let lease = self.settings.lease;
-            let renewals = join_all(ours.values().map(|ours| ours.lease.renew(lease)));
-            match select(pin!(loader(ours.keys().cloned().collect())), renewals).await {
-                Either::Left((made, _)) => made,
-                Either::Right(_) => unreachable!("renewals do not end"),
-            }
-        };
-        let made = match made {
+        let loader = loader(ours.keys().cloned().collect());
+        let loader = span::of_loader(Work::BulkLoad, &self.settings.name, loader);
+        let renewals = join_all(ours.values().map(|lead| lead.lease.renew(self.settings.lease)));
+        let renewals = async { renewals.await.pop().expect("there is a key") };
+        let made = match while_renewed(loader, renewals).await {
             Ok(made) => made,
             Err(error) => {
                 count(&self.counts.load_failures);
-                join_all(ours.into_values().map(|ours| ours.lease.release())).await;
+                self.release_all(ours).await;
                 return Err(LoadError::Loader(Arc::new(error)));
             }
         };
         let mut made: HashMap<K, Loaded<V>> =
             made.into_iter().map(|(key, loaded)| (key, loaded.into())).collect();
-        let stores = ours.into_iter().map(|(key, ours)| {
+        let stores = ours.into_iter().map(|(key, Lead { lease, outcome })| {
             let loaded = made.remove(&key);
             async move {
                 let Some(loaded) = loaded else {
-                    ours.lease.release().await;
-                    drop(ours.guard);
+                    let _ = lease.release().await;
+                    self.fallback.forget(&key);
                     return Ok((key, None));
                 };
-                let value = loaded.value.clone();
-                let stored = self.store(ours.lease, ours.generation, Some(loaded)).await;
-                let stored = stored.map(|slot| drop(ours.guard.insert(slot)));
-                stored.map(|()| (key, Some(value)))
+                let stored = self.store(&key, lease, Some(&loaded)).await;
+                let made = stored.map(|()| Some(loaded.value)).map_err(LoadError::Redis);
+                outcome.send_replace(Some(made.clone()));
+                made.map(|value| (key, value))
             }
         });
-        let stored = join_all(stores).await;
-        stored.into_iter().collect::<Result<_, Error>>().map_err(LoadError::Redis)
+        all(stores.collect()).await.into_iter().collect()
     }
 }

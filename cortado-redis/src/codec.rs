@@ -6,7 +6,8 @@ use std::error::Error as StdError;
 pub type CodecError = Box<dyn StdError + Send + Sync>;
 
 /// Turns values into bytes and back. It runs once for each value that is read from the server or
-/// written to it, on the task that does so; a hit in the local level decodes nothing.
+/// written to it, on the task that does so; a hit in the local level decodes nothing. A panic
+/// reaches the caller; in a load it is [`LoadError::Aborted`](crate::LoadError::Aborted).
 pub trait Codec<V>: Send + Sync + 'static {
     /// A letter that is stored with each value, so that a cache with another codec has an error
     /// and no wrong value. `b'A'` to `b'Z'` are for codecs outside of this crate.
@@ -26,7 +27,9 @@ pub trait Codec<V>: Send + Sync + 'static {
 }
 
 /// Values by [postcard](https://docs.rs/postcard), compact and without field names: all programs
-/// that share a cache must have the same type. Feature `postcard`, which is on by default.
+/// that share a cache must have the same type. Bytes of another one are
+/// [`Error::Codec`](crate::Error::Codec), or decode to a wrong value, so change the cache's name
+/// with the type: `users.v2`. Feature `postcard`, which is on by default.
 #[cfg(feature = "postcard")]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Postcard;
@@ -50,7 +53,7 @@ impl<V: serde::Serialize + serde::de::DeserializeOwned> Codec<V> for Postcard {
     }
 }
 
-/// Values as JSON. Feature `json`.
+/// Values as JSON, after the [header](crate#what-is-on-the-server). Feature `json`.
 #[cfg(feature = "json")]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Json;

@@ -10,8 +10,9 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no connection to the server, for this reason.
-    Disconnected(Arc<str>),
+    /// The server cannot be asked, for this reason: there is no connection, it was lost before the
+    /// answer, or the server says that it is not ready. A write may have taken effect or not.
+    Unavailable(Arc<str>),
     /// The server did not answer within the [time limit](crate::Builder::reply_within). A write
     /// may have taken effect or not.
     TimedOut,
@@ -47,7 +48,7 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Disconnected(reason) => write!(f, "no connection to the server: {reason}"),
+            Self::Unavailable(reason) => write!(f, "the server cannot be asked: {reason}"),
             Self::TimedOut => f.write_str("the server did not answer in time"),
             Self::NoTracking(reason) => {
                 write!(
@@ -81,9 +82,11 @@ impl StdError for Error {
 }
 
 impl Error {
-    /// Whether the server could not be asked, so that [`Outage`](crate::Outage) decides.
-    pub(crate) const fn is_outage(&self) -> bool {
-        matches!(self, Self::Disconnected(_) | Self::TimedOut | Self::NoTracking(_))
+    /// Whether the server could not be asked: then [`Outage`](crate::Outage) decides about reads,
+    /// and a later try may succeed.
+    #[must_use]
+    pub const fn is_outage(&self) -> bool {
+        matches!(self, Self::Unavailable(_) | Self::TimedOut | Self::NoTracking(_))
     }
 
     pub(crate) fn of_codec(error: Box<dyn StdError + Send + Sync>) -> Self {
@@ -99,8 +102,8 @@ pub enum LoadError<E> {
     Redis(Error),
     /// The loader's own error, shared by all who waited for it.
     Loader(Arc<E>),
-    /// The load took longer than [`hard_limit`](crate::Builder::hard_limit). It goes on, and
-    /// stores its value.
+    /// The load took longer than [`hard_limit`](crate::Builder::hard_limit). A loader that runs
+    /// goes on, and its value is stored.
     TimedOut,
     /// The loader has panicked, or its runtime has ended.
     Aborted,

@@ -1,8 +1,10 @@
 //! Values whose life is over, kept for errors of their loaders.
 //!
-//! They are not local copies any more: the server's word about a lease drops those. A value leaves
-//! when this process writes or removes the key, or finds a value on the server.
+//! They are not local copies any more: the server's word about a lease, or about the end of a life,
+//! drops those. A value leaves when this process writes, removes or loads the key, finds a value on
+//! the server, or hears that its lease was broken; and after some time.
 
+use crate::builder::Weigher;
 use crate::slot::Slot;
 use std::hash::Hash;
 use std::time::Duration;
@@ -26,8 +28,16 @@ where
     K: Hash + Eq + Clone + Send + Sync + 'static,
     V: Clone + Send + Sync + 'static,
 {
-    pub fn new(at_most: Duration, capacity: u64) -> Self {
-        let build = || cortado::Cache::builder().max_capacity(capacity).build();
+    pub fn new(at_most: Duration, capacity: u64, weigher: Option<Weigher<K, V>>) -> Self {
+        let build = || {
+            let values = cortado::Cache::builder().max_capacity(capacity);
+            match weigher {
+                None => values.build(),
+                Some(weigher) => values
+                    .weigher(move |key: &K, kept: &Kept<V>| weigher(key, kept.slot.value.as_ref()))
+                    .build(),
+            }
+        };
         Self { values: (!at_most.is_zero()).then(build), at_most }
     }
 

@@ -1,10 +1,12 @@
 //! A lease: the right to load a key, for all processes that share the cache. It lives in the key
 //! itself, so a write or a removal of the key by anybody breaks it, and a dead holder's ends.
 
+use crate::error::Error;
 use crate::link::Link;
 use crate::script::Script;
 use crate::slot::millis;
 use crate::wire::Token;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -22,13 +24,18 @@ impl Lease {
         Self { link: Arc::clone(link), raw, token, held: true }
     }
 
-    /// Renews it whenever half of it is over. Never ends.
-    pub async fn renew(&self, lease: Duration) {
+    /// Renews it in time for two more attempts, as long as it stands. Never ends.
+    pub async fn renew(&self, lease: Duration) -> Infallible {
+        let (mut pause, text) = (lease / 3, millis(Some(lease)));
         loop {
-            tokio::time::sleep(lease / 2).await;
-            let arguments: [&[u8]; 2] = [&self.token, &millis(Some(lease))];
-            // A broken one is noticed by the store.
-            let _ = self.link.eval(Script::Renew, &self.raw, &arguments).await;
+            tokio::time::sleep(pause).await;
+            let renewed = self.link.eval(Script::Renew, &self.raw, &[&self.token, &text]).await;
+            pause = match renewed {
+                Ok(answer) if answer.reply.is_one() => lease / 3,
+                // Broken, as the store will notice.
+                Ok(_) => std::future::pending().await,
+                Err(_) => lease / 10,
+            };
         }
     }
 
@@ -37,11 +44,12 @@ impl Lease {
         self.held = false;
     }
 
-    /// Gives it back without a value.
-    pub async fn release(mut self) {
+    /// Gives it back without a value. Returns whether it stood.
+    pub async fn release(mut self) -> Result<bool, Error> {
         let raw = std::mem::take(&mut self.raw);
         self.held = false;
-        let _ = self.link.eval(Script::Release, &raw, &[&self.token]).await;
+        let released = self.link.eval(Script::Release, &raw, &[&self.token]).await;
+        released.map(|answer| answer.reply.is_one())
     }
 }
 

@@ -33,8 +33,9 @@ impl<V> Loaded<V> {
         Self { value, life: Life::Default }
     }
 
-    /// A value that lives for `ttl`, to the millisecond. With zero, a loaded value is returned and
-    /// not kept, and a written one removes the key.
+    /// A value that lives for `ttl`, rounded down to milliseconds, but at least one. With zero, a
+    /// loaded value is returned and not kept, `insert` removes the key, and `insert_if_absent` does
+    /// nothing.
     pub fn with_ttl(value: V, ttl: Duration) -> Self {
         Self { value, life: Life::For(ttl) }
     }

@@ -10,8 +10,11 @@ use crate::script::Script;
 use crate::slot::{Slot, far, known_until, life};
 use crate::stats::count;
 use crate::tier::Inner;
-use crate::wire::{self, Found};
+use crate::wire::{self, Found, HEADER, LEASE};
 use cortado::{Entry, Loaded};
+use futures_util::stream::{self, StreamExt};
+use std::future::Future;
+use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 /// What the server has for a key.
@@ -31,34 +34,58 @@ pub(crate) struct Original<V> {
     pub sent: Instant,
 }
 
-/// A read that found nothing to return; those who waited for it share it.
-pub(crate) type Failed = Error;
+/// A read of the server under way.
+pub(crate) type Reading<'i, V> =
+    Pin<Box<dyn Future<Output = Result<Option<V>, Error>> + Send + 'i>>;
+
+/// By which connection, and when, a request was sent.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked {
+    generation: u32,
+    sent: Instant,
+}
 
 /// What `PTTL` says of a key without an end.
 const FOR_EVER: i64 = -1;
 const NOTHING: i64 = -2;
 const TOO_LONG: i64 = -4;
 
+/// A call for many keys has so many requests under way: more would wait in the client, at the cost
+/// of the time limits of all.
+pub const AT_ONCE: usize = 256;
+
+/// The outcomes of all, in their order.
+pub async fn all<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
+    stream::iter(futures).buffered(AT_ONCE).collect().await
+}
+
 impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
-    pub async fn read(&self, key: K) -> Result<Option<V>, Error> {
-        if self.loading.has(&key) {
-            // It would wait for the loader.
-            return self.look(&key).await;
-        }
-        let trusted = self.link.trusted();
-        let refused = |slot: &Slot<V>, times| !self.is_good(slot, trusted, times);
-        let made = self.local.load_if(&key, |old| self.fetch(&key, old), refused).await;
-        made.map(|slot| slot.value).map_err(|failed| (*failed).clone())
+    #[cold]
+    pub fn reading(&self, key: K) -> Reading<'_, V> {
+        Box::pin(self.read(key))
     }
 
-    /// What the server has, kept by nobody.
-    async fn look(&self, key: &K) -> Result<Option<V>, Error> {
-        count(&self.counts.fetches);
-        let answer = self.link.eval(Script::Read, &self.raw(key), &[&self.most()]).await?;
-        Ok(match self.found(answer)? {
-            Fetched::Original(original) => original.slot.value,
-            Fetched::Absent | Fetched::Lease(_) => None,
-        })
+    async fn read(&self, key: K) -> Result<Option<V>, Error> {
+        loop {
+            let trusted = self.link.trusted();
+            let refused = |slot: &Slot<V>, times| !self.is_good(slot, trusted, times);
+            let read = self.local.load_if(&key, |old| self.fetch(&key, old), refused);
+            if let Some(made) = self.unless_held(&key, read).await {
+                return made.map(|slot| slot.value).map_err(|failed| (*failed).clone());
+            }
+        }
+    }
+
+    /// The outcome of a shared read; `None` if it takes longer than any exchange. Then the call
+    /// that asks the server is polled no more, or its runtime stands still: this read is given
+    /// up, and another one can begin.
+    pub async fn unless_held<T>(&self, key: &K, read: impl Future<Output = T>) -> Option<T> {
+        let limit = self.link.longest_exchange();
+        let outcome = tokio::time::timeout(limit, read).await.ok();
+        if outcome.is_none() && self.hit(key).is_none() {
+            self.local.sync().invalidate(key);
+        }
+        outcome
     }
 
     /// Reads the key, without a lease.
@@ -66,51 +93,56 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
         &self,
         key: &K,
         old: Option<Entry<K, Slot<V>>>,
-    ) -> Result<Loaded<Slot<V>>, Failed> {
-        count(&self.counts.fetches);
-        let most = self.most();
-        match self.link.eval(Script::Read, &self.raw(key), &[&most]).await {
-            Ok(answer) => self.understand(answer),
+    ) -> Result<Loaded<Slot<V>>, Error> {
+        if let Some(old) = &old {
+            self.keep_for_errors(key, old);
+        }
+        match self.ask(key).await {
+            Ok((found, answered)) => Ok(self.understand(found, answered)),
             Err(error) => self.during_outage(old, error, |_| true),
         }
     }
 
-    /// The most bytes of a value, for scripts.
-    pub fn most(&self) -> Vec<u8> {
-        self.settings.max_value_bytes.to_string().into_bytes()
+    /// What the server has, and by which connection and when it was asked.
+    pub async fn ask(&self, key: &K) -> Result<(Fetched<V>, Asked), Error> {
+        count(&self.counts.fetches);
+        let answer = self.link.eval(Script::Read, &self.raw(key), &[&self.most()]).await?;
+        let asked = Asked { generation: answer.generation, sent: answer.sent };
+        Ok((self.found(key, answer)?, asked))
     }
 
-    /// The copy of what a plain read has found: that there is nothing is kept, too, but not what
-    /// stands for a value that is being loaded.
-    fn understand(&self, answer: Answer) -> Result<Loaded<Slot<V>>, Error> {
-        let (generation, sent) = (answer.generation, answer.sent);
-        let nothing = Slot { generation, ..Slot::new(None, [0; 16]) };
-        Ok(match self.found(answer)? {
-            Fetched::Original(original) => {
-                count(&self.counts.found);
-                self.copy(original)
-            }
-            Fetched::Absent => self.copy(Original { slot: nothing, left: None, sent }),
-            Fetched::Lease(_) => Loaded::with_ttl(nothing, Duration::ZERO),
+    /// The most bytes under a key, for scripts.
+    pub fn most(&self) -> Vec<u8> {
+        self.settings.max_value_bytes.saturating_add(HEADER).max(LEASE).to_string().into_bytes()
+    }
+
+    /// The copy of what a plain read has found: that there is nothing is kept, too, and that
+    /// somebody loads the value, as long as the server says nothing else.
+    fn understand(&self, found: Fetched<V>, asked: Asked) -> Loaded<Slot<V>> {
+        let Asked { generation, sent } = asked;
+        let nothing = |left| Original { slot: Slot::new(generation, None, None), left, sent };
+        self.copy(match found {
+            Fetched::Original(original) => original,
+            Fetched::Absent => nothing(None),
+            Fetched::Lease(left) => nothing(Some(left)),
         })
     }
 
     /// What a script has found.
-    pub fn found(&self, answer: Answer) -> Result<Fetched<V>, Error> {
+    pub fn found(&self, key: &K, answer: Answer) -> Result<Fetched<V>, Error> {
         let Answer { reply, generation, sent } = answer;
         let (bytes, left) = match reply.pair() {
             Some((Reply::Nil, NOTHING)) => return Ok(Fetched::Absent),
             Some((Reply::Number(bytes), TOO_LONG)) => {
-                return Err(Error::TooLarge {
-                    bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
-                });
+                let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).saturating_sub(HEADER);
+                return Err(Error::TooLarge { bytes });
             }
             Some((Reply::Bytes(bytes), left)) => (bytes, left),
             other => return Err(Error::Server(format!("an unexpected reply: {other:?}").into())),
         };
         let left = (left != FOR_EVER).then(|| life(left).unwrap_or_default());
         let (value, stamp) = match wire::parse(&bytes)? {
-            Found::Lease { .. } => return Ok(Fetched::Lease(left.unwrap_or_default())),
+            Found::Lease => return Ok(Fetched::Lease(left.unwrap_or_default())),
             Found::Negative { stamp } => (None, stamp),
             Found::Value { codec, stamp, payload } => {
                 if codec != self.codec.id() {
@@ -119,7 +151,9 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
                 (Some(self.codec.decode(payload).map_err(Error::of_codec)?), stamp)
             }
         };
-        let slot = Slot { generation, ..Slot::new(value, stamp) };
+        count(&self.counts.found);
+        self.fallback.forget(key);
+        let slot = Slot::new(generation, value, Some(stamp));
         Ok(Fetched::Original(Original { slot, left, sent }))
     }
 
@@ -133,17 +167,16 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
         let after = |left: Option<Duration>| {
             left.and_then(|left| sent.checked_add(left)).unwrap_or_else(|| far(sent))
         };
-        let ahead = self.settings.refresh_ahead;
-        let refresh_at = match left.map(|left| left.saturating_sub(ahead)) {
-            Some(left) if !ahead.is_zero() && slot.stamp != [0; 16] => {
-                self.time_of(after(Some(left)))
-            }
-            _ => u64::MAX,
-        };
         let end = after(left.into_iter().chain(limit).chain(self.settings.local_ttl).min());
         let last = end.checked_add(self.settings.kept()).unwrap_or_else(|| far(end));
-        let slot = Slot { fresh_until: self.time_of(end), refresh_at, ..slot };
-        Loaded::new(slot).until(last)
+        let ahead = self.settings.refresh_ahead;
+        let refresh_ahead = match left {
+            Some(left) if !ahead.is_zero() => {
+                end.saturating_duration_since(after(Some(left.saturating_sub(ahead))))
+            }
+            _ => Duration::ZERO,
+        };
+        Loaded::new(slot.until(self.time_of(end), refresh_ahead)).until(last)
     }
 
     /// What a read returns while the server cannot be asked.
@@ -152,7 +185,7 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
         old: Option<Entry<K, Slot<V>>>,
         error: Error,
         answers: impl Fn(&Slot<V>) -> bool,
-    ) -> Result<Loaded<Slot<V>>, Failed> {
+    ) -> Result<Loaded<Slot<V>>, Error> {
         let Outage::ServeStale { at_most } = self.settings.outage else { return Err(error) };
         if !error.is_outage() {
             return Err(error);
@@ -168,6 +201,8 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
         Ok(Loaded::with_ttl((*old).clone(), left))
     }
 
+    /// The present. Kept out of a hit's code, which has it coarsely.
+    #[inline(never)]
     pub fn now(&self) -> u64 {
         self.local.sync().clock_now().into()
     }

@@ -5,6 +5,7 @@ use crate::link::{Reply, locked};
 use crate::loaded::Loaded;
 use crate::script::Script;
 use crate::slot::{Slot, millis};
+use crate::span::{self, Work};
 use crate::stats::count;
 use crate::tier::Inner;
 use crate::wire::Stamp;
@@ -43,10 +44,10 @@ const BUSY: i64 = 1;
 const OURS: i64 = 2;
 
 impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
-    /// Whether it is time to load the next value.
+    /// Which value it is, if it is time to load the next one.
     #[inline]
-    pub fn is_ending(&self, slot: &Slot<V>) -> bool {
-        slot.refresh_at != u64::MAX && self.now() >= slot.refresh_at
+    pub fn ending(&self, slot: &Slot<V>) -> Option<Stamp> {
+        slot.stamp.filter(|_| slot.is_ending(|| self.now()))
     }
 
     /// Begins to load the next value in a task, unless this process is at it.
@@ -67,9 +68,7 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
                 tokio::time::sleep(this.settings.lease.min(this.settings.refresh_ahead) / 4).await;
             }
         };
-        #[cfg(feature = "tracing")]
-        let task = tracing::Instrument::in_current_span(task);
-        tokio::spawn(task);
+        tokio::spawn(span::of_caller(task));
     }
 
     /// Returns whether to wait before the next try.
@@ -79,7 +78,7 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
     {
         let (raw, most) = (self.raw(key), self.most());
         let lease = millis(Some(self.settings.lease));
-        let claim = self.link.eval(Script::Refresh, &raw, &[&most, &stamp, &lease]).await;
+        let claim = self.link.eval(Script::Refresh, &raw, &[&most, &stamp.text(), &lease]).await;
         match claim.map(|answer| answer.reply.pair()) {
             Ok(Some((Reply::Number(OURS), _))) => {}
             Ok(Some((Reply::Number(BUSY), _))) | Err(_) => return true,
@@ -91,24 +90,22 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
         }
         count(&self.counts.loads);
         count(&self.counts.refreshes);
-        #[cfg(feature = "tracing")]
-        let loader = tracing::Instrument::instrument(loader, tracing::debug_span!("load"));
-        let Ok(made) = loader.await else {
+        let Ok(made) = span::of_loader(Work::Reload, &self.settings.name, loader).await else {
             count(&self.counts.load_failures);
             return true;
         };
-        let (value, life) = match made {
-            Some(Loaded { value, life }) => (Some(value), life.or(self.settings.ttl)),
-            None => (None, Some(self.settings.negative_ttl)),
-        };
+        let made = made.as_ref();
+        let life = self.life_of(made);
         if life.is_some_and(|life| life.is_zero()) {
             return true;
         }
-        let Ok(bytes) = self.encode(value.as_ref()) else { return true };
-        // Others hear of it from the server, and this process does.
+        let Ok(bytes) = self.encode(made.map(|loaded| &loaded.value)) else { return true };
+        // Others hear of it from the server.
         let stored =
-            self.link.eval(Script::StoreOver, &raw, &[&stamp, &bytes, &millis(life)]).await;
-        if !matches!(stored, Ok(answer) if answer.reply.is_one()) {
+            self.link.eval(Script::StoreOver, &raw, &[&stamp.text(), &bytes, &millis(life)]).await;
+        if stored.is_ok_and(|answer| answer.reply.is_one()) {
+            self.local.sync().invalidate(key);
+        } else {
             count(&self.counts.overtaken_loads);
         }
         false

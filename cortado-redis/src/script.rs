@@ -134,7 +134,6 @@ const REMOVE: &str = r"
 local was = redis.call('TYPE', KEYS[1]).ok
 if was == 'string' then was = redis.call('GETRANGE', KEYS[1], 0, 0) end
 redis.call('UNLINK', KEYS[1])
-redis.call('EXISTS', KEYS[1])
 if was == 'none' or was == 'L' or was == 'N' then return 0 end
 return 1";
 

@@ -1,29 +1,43 @@
 //! What the local level holds, and what it may be used for.
 
-use crate::link::Link;
+use crate::link::{Link, Trusted};
 use crate::wire::Stamp;
 use std::time::{Duration, Instant};
 
-/// A value that was read from the server or written to it, or that it has none.
+/// A value that was read from the server or written to it, or that it has none. A hit copies it
+/// and what is beside it, so that is little.
 #[derive(Clone)]
 pub struct Slot<V> {
     /// `None`: the server has no value, or one that says that the origin has none.
     pub value: Option<V>,
-    /// By which connection.
-    pub generation: u64,
-    /// The end of its life on the server, counted from before it was asked, by the local level's
-    /// clock; or of the time for which a stale value is served without another try.
-    pub fresh_until: u64,
-    /// From when on a load asks for the next value, too.
-    pub refresh_at: u64,
     /// Which version it is, if the server has it.
-    pub stamp: Stamp,
+    pub stamp: Option<Stamp>,
+    /// The end of its life on the server, counted from before it was asked, by the local level's
+    /// clock.
+    pub fresh_until: u64,
+    /// By which connection.
+    pub generation: u32,
+    /// How many milliseconds before that end a load asks for the next value, too; 0 for never.
+    refresh_ahead: u32,
 }
 
 impl<V> Slot<V> {
     /// The slot of a value whose lifetime is yet to be known.
-    pub fn new(value: Option<V>, stamp: Stamp) -> Self {
-        Self { value, generation: 0, fresh_until: 0, refresh_at: u64::MAX, stamp }
+    pub fn new(generation: u32, value: Option<V>, stamp: Option<Stamp>) -> Self {
+        Self { value, stamp, fresh_until: 0, generation, refresh_ahead: 0 }
+    }
+
+    /// With the end of its life, and how long before it the next value is asked for.
+    pub fn until(self, fresh_until: u64, refresh_ahead: Duration) -> Self {
+        let millis = refresh_ahead.as_nanos().div_ceil(1_000_000);
+        Self { fresh_until, refresh_ahead: u32::try_from(millis).unwrap_or(u32::MAX), ..self }
+    }
+
+    /// Whether it is time to ask for the next value.
+    #[inline]
+    pub fn is_ending(&self, now: impl Fn() -> u64) -> bool {
+        let ahead = u64::from(self.refresh_ahead) * 1_000_000;
+        ahead != 0 && now() >= self.fresh_until.saturating_sub(ahead)
     }
 }
 
@@ -33,10 +47,9 @@ const NEAR: u64 = 128_000_000;
 impl<V> Slot<V> {
     /// Whether it is the server's value, and alive.
     #[inline]
-    pub fn is_good(&self, trusted: (u64, u64), now: u64, precise: impl Fn() -> u64) -> bool {
-        let (generation, until) = trusted;
-        let until = until.min(self.fresh_until);
-        if generation != self.generation || now >= until {
+    pub fn is_good(&self, trusted: Trusted, now: u64, precise: impl Fn() -> u64) -> bool {
+        let until = trusted.until.min(self.fresh_until);
+        if trusted.generation != self.generation || now >= until {
             return false;
         }
         until - now >= NEAR || precise() < until

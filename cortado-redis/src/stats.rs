@@ -11,13 +11,12 @@ macro_rules! counts {
             $(pub $name: AtomicU64,)+
         }
 
-        /// What a cache has done since it was built ([`TieredCache::stats`](crate::TieredCache::stats)).
-        /// Hits are not counted: they would share a word among all threads.
+        /// What a cache has done since it was built: [`TieredCache::stats`](crate::TieredCache::stats).
         #[derive(Clone, Debug, Default)]
         #[non_exhaustive]
         pub struct Stats {
             $($(#[$doc])* pub $name: u64,)+
-            /// Messages of the server that keys have changed.
+            /// Messages of the server that keys have changed, flushes included.
             pub pushes: u64,
             /// Keys that they named.
             pub pushed_keys: u64,
@@ -25,14 +24,16 @@ macro_rules! counts {
             pub flushes: u64,
             /// Connections made.
             pub connects: u64,
-            /// Connections lost.
+            /// Connections lost. There is a connection if these are one less than those made.
             pub losses: u64,
-            /// Requests to the server.
+            /// Requests to the server, without heartbeats.
             pub exchanges: u64,
             /// Those that failed.
             pub failures: u64,
-            /// Entries in the local level.
-            pub local_entries: u64,
+            /// Of the local level, in its own terms: an entry is a value of the server's, or that
+            /// it has none. A read that asks the server has missed here more than once. Most
+            /// counts need [`record_stats`](crate::Builder::record_stats).
+            pub local: cortado::Stats,
         }
 
         impl Counts {
@@ -46,7 +47,8 @@ macro_rules! counts {
 
         #[cfg(feature = "metrics")]
         impl Stats {
-            fn named(&self) -> Vec<(&'static str, u64)> {
+            /// Each count, under its name as a metric.
+            pub(crate) fn named(&self) -> Vec<(&'static str, u64)> {
                 vec![
                     $((concat!("cortado_redis.", stringify!($name)), self.$name),)+
                     ("cortado_redis.pushes", self.pushes),
@@ -73,17 +75,15 @@ counts! {
     load_failures,
     /// Loaded values that were not stored, because the key was written or removed meanwhile.
     overtaken_loads,
-    /// Waits for what another process loads.
+    /// Waits for a load of another process, or for one of this that began before.
     lease_waits,
-    /// Those that ended by time, not by the server's word.
-    lease_timeouts,
     /// Stale values that were returned.
     stale_served,
-    /// Values that were loaded ahead of their end.
+    /// Loaders that ran ahead of a value's end, those that failed included.
     refreshes,
     /// Writes, removals and changes of lifetimes.
     writes,
-    /// Those that failed.
+    /// Those that failed, and loaded values whose storing did.
     write_failures,
 }
 
@@ -103,22 +103,8 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
             losses: of(&link.losses),
             exchanges: of(&link.exchanges),
             failures: of(&link.failures),
-            local_entries: self.local.sync().entry_count(),
+            local: self.local.sync().stats(),
             ..self.counts.stats()
         }
-    }
-}
-
-#[cfg(feature = "metrics")]
-impl Stats {
-    /// Sets counters and a gauge of the [`metrics`] facade, with the cache's name as the label
-    /// `cache.name`. Call it at each scrape, or now and then.
-    pub fn publish(&self, cache: &str) {
-        let label = || [metrics::Label::new("cache.name", cache.to_owned())];
-        for (name, count) in self.named() {
-            metrics::counter!(name, label().iter()).absolute(count);
-        }
-        metrics::gauge!("cortado_redis.local_entries", label().iter())
-            .set(self.local_entries as f64);
     }
 }

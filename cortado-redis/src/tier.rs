@@ -5,21 +5,29 @@ use crate::codec::Codec;
 use crate::error::Error;
 use crate::fallback::Fallback;
 use crate::key::RedisKey;
-use crate::link::{Link, LinkState, Server, Sink};
+use crate::link::{Link, LinkState, Server, Sink, Trusted};
+use crate::read::{AT_ONCE, Reading};
+use crate::refresh::Refreshing;
 use crate::slot::Slot;
 use crate::stats::{Counts, Stats};
-use crate::wake::{Loading, Wakes};
+use crate::wake::Wakes;
 use cortado::{ReadTimes, ToKey};
+use futures_util::stream::{self, StreamExt, TryStreamExt};
 use std::fmt;
+use std::future::{Future, poll_fn};
 use std::hash::Hash;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
+use std::task::Poll;
 use std::time::Instant;
 
 /// A cache of two levels: one in this process, one on a server of Redis or Valkey that many
 /// processes share. The [crate's page](crate) has an example and the guarantees.
 ///
-/// It is a handle: clones are the same cache. All operations but [`local`](Self::local)'s run
-/// inside of a runtime of tokio.
+/// It is a handle: clones are the same cache, with one connection. Operations that ask the server
+/// panic outside of a runtime of tokio with its drivers of I/O and time. The connection's tasks run
+/// on the runtime of the first operation, which must go on running. If it ends, the next operation
+/// connects anew; those that begin while it ends may fail.
 pub struct TieredCache<K, V> {
     pub(crate) inner: Arc<Inner<K, V>>,
 }
@@ -30,9 +38,8 @@ pub(crate) struct Inner<K, V> {
     pub settings: Settings,
     pub codec: Arc<dyn Codec<V>>,
     pub wakes: Wakes<K>,
-    pub loading: Loading<K>,
     pub fallback: Fallback<K, V>,
-    pub refreshing: crate::refresh::Refreshing<K>,
+    pub refreshing: Refreshing<K>,
     pub counts: Counts,
 }
 
@@ -51,51 +58,45 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> TieredCache<K, V> {
         Builder::new(server, name)
     }
 
-    pub(crate) fn new(
-        local: cortado::Cache<K, Slot<V>>,
-        link: Arc<Link>,
-        settings: Settings,
-        codec: Arc<dyn Codec<V>>,
-    ) -> Self {
-        let capacity = local.policy().max_capacity().unwrap_or(u64::MAX);
-        let fallback = Fallback::new(settings.stale_on_error, capacity);
-        let inner = Arc::new(Inner {
-            fallback,
-            local: local.future(),
-            link,
-            settings,
-            codec,
-            wakes: Wakes::new(),
-            loading: Loading::new(),
-            refreshing: crate::refresh::Refreshing::new(),
-            counts: Counts::default(),
-        });
+    pub(crate) fn new(inner: Inner<K, V>) -> Self {
+        let inner = Arc::new(inner);
         let sink: Weak<dyn Sink> = Arc::downgrade(&(Arc::clone(&inner) as Arc<dyn Sink>));
         inner.link.attach(sink);
         Self { inner }
     }
 
     /// Returns the key's value: the local copy, if there is one that can be trusted, otherwise the
-    /// server's. A key that is being loaded has none.
+    /// server's. A key that is being loaded has none. That there is none is kept locally, too.
     ///
     /// # Errors
     /// If the server has to be asked and cannot be, unless the [`Outage`](crate::Outage) allows
     /// the local copy; or if the key has something else than a value of this cache.
     #[inline]
-    pub async fn get<Q: ToKey<K> + Hash + ?Sized>(&self, key: &Q) -> Result<Option<V>, Error> {
-        match self.inner.hit(key) {
-            Some(slot) => Ok(slot.value),
-            None => Box::pin(self.inner.read(key.to_key())).await,
-        }
+    pub fn get<'a, Q>(&'a self, key: &'a Q) -> impl Future<Output = Result<Option<V>, Error>>
+    where
+        Q: ToKey<K> + Hash + ?Sized,
+    {
+        // By hand, so that a hit's value never is in the future's state.
+        let mut reading: Option<Reading<'a, V>> = None;
+        poll_fn(move |context| {
+            if let Some(reading) = &mut reading {
+                return reading.as_mut().poll(context);
+            }
+            match self.inner.hit(key) {
+                Some(value) => Poll::Ready(Ok(value)),
+                None => reading.insert(self.inner.reading(key.to_key())).as_mut().poll(context),
+            }
+        })
     }
 
-    /// Returns the keys' values, in their order, as [`get`](Self::get) does. All that are missing
-    /// are asked for at once.
+    /// Returns the keys' values, in their order, as [`get`](Self::get) does. Those that are
+    /// missing are asked for, 256 at a time.
     ///
     /// # Errors
-    /// The first error of a key.
+    /// The first error of a key; the others are not waited for.
     pub async fn get_many(&self, keys: &[K]) -> Result<Vec<Option<V>>, Error> {
-        futures_util::future::try_join_all(keys.iter().map(|key| self.get(key))).await
+        let reads: Vec<_> = keys.iter().map(|key| self.get(key)).collect();
+        stream::iter(reads).buffered(AT_ONCE).try_collect().await
     }
 
     /// The local level alone, for threads, and for what must not wait.
@@ -104,10 +105,12 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> TieredCache<K, V> {
         Local { inner: &self.inner }
     }
 
-    /// Connects, if there is no connection yet, and waits for it.
+    /// Waits for the connection; the first operation starts it. Call it at the start to learn
+    /// whether the server tracks.
     ///
     /// # Errors
-    /// If that fails: [`Error::NoTracking`] where the server tells of no changes.
+    /// The last attempt's: [`Error::NoTracking`] where the server tells of no changes. Attempts go
+    /// on.
     pub async fn ready(&self) -> Result<(), Error> {
         self.inner.link.ready().await
     }
@@ -135,7 +138,7 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Local<'_, K, V> {
     #[inline]
     #[must_use]
     pub fn get<Q: ToKey<K> + Hash + ?Sized>(&self, key: &Q) -> Option<V> {
-        self.inner.hit(key)?.value
+        self.inner.hit(key)?
     }
 
     /// Drops the local copy. The next read asks the server.
@@ -148,7 +151,8 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Local<'_, K, V> {
         self.inner.local.invalidate_all();
     }
 
-    /// How many entries there are, those included that are not trusted any more.
+    /// How many copies there are, those included that are not trusted any more, or that say that
+    /// there is no value.
     #[must_use]
     pub fn entry_count(&self) -> u64 {
         self.inner.local.sync().entry_count()
@@ -156,23 +160,28 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Local<'_, K, V> {
 }
 
 impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
-    /// The local copy, if it can be trusted.
+    /// What the local level has, a value or that there is none, if it can be trusted.
     #[inline]
-    pub fn hit<Q: ToKey<K> + Hash + ?Sized>(&self, key: &Q) -> Option<Slot<V>> {
+    pub fn hit<Q: ToKey<K> + Hash + ?Sized>(&self, key: &Q) -> Option<Option<V>> {
         let trusted = self.link.trusted();
         let good = |slot: &Slot<V>, times: ReadTimes| self.is_good(slot, trusted, times);
-        self.local.sync().get_if(key, good)
+        self.local.sync().get_if(key, good).map(|slot| slot.value)
     }
 
     #[inline]
-    pub fn is_good(&self, slot: &Slot<V>, trusted: (u64, u64), times: ReadTimes) -> bool {
+    pub fn is_good(&self, slot: &Slot<V>, trusted: Trusted, times: ReadTimes) -> bool {
         slot.is_good(trusted, times.now.into(), || self.now())
     }
 
     /// The key's bytes on the server.
     pub fn raw(&self, key: &K) -> Vec<u8> {
-        let mut raw = self.link.settings.prefix.clone();
+        let prefix = &self.link.settings.prefix;
+        let mut raw = prefix.clone();
         key.encode(&mut raw);
+        debug_assert!(
+            K::decode(&raw[prefix.len()..]).as_ref() == Some(key),
+            "`RedisKey::decode` makes another key of what `encode` wrote"
+        );
         raw
     }
 
@@ -184,16 +193,27 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
 
 impl<K: RedisKey, V: Clone + Send + Sync + 'static> Sink for Inner<K, V> {
     fn changed(&self, raw: &[u8]) {
-        let key = raw.strip_prefix(&*self.link.settings.prefix).and_then(K::decode);
-        let Some(key) = key else { return };
-        // Overtakes what is being read, and waits for nothing.
-        self.local.sync().invalidate(&key);
-        self.wakes.fire(&key);
+        let Some(raw) = raw.strip_prefix(&*self.link.settings.prefix) else { return };
+        // The connection must not end by a panic of the user's code: nobody would be told.
+        let told = catch_unwind(AssertUnwindSafe(|| {
+            let Some(key) = K::decode(raw) else { return };
+            self.keep_expired(&key);
+            // Overtakes what is being read, and waits for nothing.
+            self.local.sync().invalidate(&key);
+            self.wakes.fire(&key);
+        }));
+        if told.is_err() {
+            self.all_changed();
+        }
     }
 
     fn all_changed(&self) {
         self.local.invalidate_all();
         self.fallback.forget_all();
+        self.wakes.fire_all();
+    }
+
+    fn reconnected(&self) {
         self.wakes.fire_all();
     }
 

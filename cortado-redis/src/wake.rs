@@ -1,4 +1,5 @@
-//! Waiting for what another process loads: the server's next word about the key ends the wait.
+//! Waiting for a load that began elsewhere or before: the server's next word about the key ends the
+//! wait.
 
 use crate::link::locked;
 use std::collections::HashMap;
@@ -24,39 +25,6 @@ impl Wake {
         let notified = self.notify.notified();
         if !self.fired.load(Ordering::SeqCst) {
             notified.await;
-        }
-    }
-}
-
-/// Keys that this process loads, and by how many calls.
-pub struct Loading<K>(Mutex<HashMap<K, usize>>);
-
-/// A call that loads; it ends with the value.
-pub struct LoadingOne<'l, K: Hash + Eq>(&'l Loading<K>, &'l K);
-
-impl<K: Hash + Eq + Clone> Loading<K> {
-    pub fn new() -> Self {
-        Self(Mutex::default())
-    }
-
-    pub fn begin<'l>(&'l self, key: &'l K) -> LoadingOne<'l, K> {
-        *locked(&self.0).entry(key.clone()).or_default() += 1;
-        LoadingOne(self, key)
-    }
-
-    pub fn has(&self, key: &K) -> bool {
-        locked(&self.0).contains_key(key)
-    }
-}
-
-impl<K: Hash + Eq> Drop for LoadingOne<'_, K> {
-    fn drop(&mut self) {
-        let mut loading = locked(&self.0.0);
-        if let Some(calls) = loading.get_mut(self.1) {
-            *calls -= 1;
-            if *calls == 0 {
-                loading.remove(self.1);
-            }
         }
     }
 }

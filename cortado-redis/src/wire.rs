@@ -11,17 +11,22 @@
 //! 1970: until then somebody is at it. All of it is text, for who looks at it by `redis-cli`.
 
 use crate::error::Error;
+use std::num::NonZeroU64;
 
 /// The bytes before a value.
 pub const HEADER: usize = 32;
+/// The bytes of a lease.
+pub const LEASE: usize = 34;
 const VERSION: u8 = b'1';
 const STAMP: std::ops::Range<usize> = 3..19;
 /// A refresh that has ended long ago.
 const NO_REFRESH: &[u8; 13] = b"0000000000000";
 const NO_CODEC: u8 = b'-';
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
-/// Identifies a version of a value.
-pub type Stamp = [u8; 16];
+/// Identifies a version of a value: 16 hexadecimal digits on the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp(NonZeroU64);
 
 /// Identifies a lease.
 pub type Token = [u8; 32];
@@ -38,33 +43,41 @@ pub enum Found<'b> {
     Negative {
         stamp: Stamp,
     },
-    Lease {
-        token: &'b [u8],
-    },
+    Lease,
 }
 
-fn hex<const N: usize>() -> [u8; N] {
-    std::array::from_fn(|_| b"0123456789abcdef"[usize::from(rand::random::<u8>() & 15)])
+impl Stamp {
+    pub fn text(self) -> [u8; 16] {
+        let digit = |place| usize::try_from(self.0.get() >> (60 - 4 * place) & 15).unwrap_or(0);
+        std::array::from_fn(|place| DIGITS[digit(place)])
+    }
+
+    fn of(text: &[u8]) -> Option<Self> {
+        let is_digit = |byte: &u8| DIGITS.contains(byte);
+        let text = std::str::from_utf8(text)
+            .ok()
+            .filter(|text| text.bytes().all(|byte| is_digit(&byte)))?;
+        u64::from_str_radix(text, 16).ok().and_then(NonZeroU64::new).map(Self)
+    }
 }
 
 /// A new token.
 pub fn token() -> Token {
-    hex()
+    std::array::from_fn(|_| DIGITS[usize::from(rand::random::<u8>() & 15)])
 }
 
 /// The header of a value by this codec, or of no value.
 pub fn header(codec: Option<u8>) -> Vec<u8> {
-    let stamp: Stamp = hex();
     let mut bytes = Vec::with_capacity(HEADER + 64);
     bytes.extend([if codec.is_some() { b'V' } else { b'N' }, VERSION, codec.unwrap_or(NO_CODEC)]);
-    bytes.extend(stamp);
+    bytes.extend(Stamp(rand::random()).text());
     bytes.extend(NO_REFRESH);
     bytes
 }
 
 /// The stamp in a header.
-pub fn stamp_of(bytes: &[u8]) -> Stamp {
-    bytes.get(STAMP).and_then(|stamp| stamp.try_into().ok()).unwrap_or_default()
+pub fn stamp_of(bytes: &[u8]) -> Option<Stamp> {
+    bytes.get(STAMP).and_then(Stamp::of)
 }
 
 /// What these bytes are.
@@ -78,13 +91,12 @@ pub fn parse(bytes: &[u8]) -> Result<Found<'_>, Error> {
         return Err(Error::UnknownFormat { version: version - b'0', codec });
     }
     if kind == b'L' {
-        return Ok(Found::Lease { token: &bytes[2..] });
+        return Ok(Found::Lease);
     }
-    let (Some(stamp), Some(payload)) = (bytes.get(STAMP), bytes.get(HEADER..)) else {
+    let (Some(stamp), Some(payload)) = (stamp_of(bytes), bytes.get(HEADER..)) else {
         return Err(Error::Foreign);
     };
-    let stamp: Stamp = stamp.try_into().expect("it is as long");
-    if !bytes[STAMP.start..HEADER].iter().all(u8::is_ascii_hexdigit) {
+    if !bytes[STAMP.end..HEADER].iter().all(u8::is_ascii_digit) {
         return Err(Error::Foreign);
     }
     Ok(match kind {
@@ -100,17 +112,19 @@ mod tests {
     #[test]
     fn what_is_written_is_found() {
         let mut bytes = header(Some(b'p'));
-        let stamp = stamp_of(&bytes);
+        let stamp = stamp_of(&bytes).unwrap();
         assert_eq!(bytes.len(), HEADER);
         bytes.extend(b"payload");
         let found = parse(&bytes).unwrap();
         assert_eq!(found, Found::Value { codec: b'p', stamp, payload: b"payload" });
+        assert_eq!(stamp.text(), bytes[STAMP]);
         let bytes = header(None);
-        let stamp = stamp_of(&bytes);
+        let stamp = stamp_of(&bytes).unwrap();
         assert_eq!(parse(&bytes).unwrap(), Found::Negative { stamp });
         let token = token();
         let lease = [b"L1".as_slice(), &token].concat();
-        assert_eq!(parse(&lease).unwrap(), Found::Lease { token: &token });
+        assert_eq!(lease.len(), LEASE);
+        assert_eq!(parse(&lease).unwrap(), Found::Lease);
     }
 
     #[test]

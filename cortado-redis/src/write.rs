@@ -13,14 +13,15 @@ use std::hash::Hash;
 use std::time::Duration;
 
 impl<K: RedisKey, V: Clone + Send + Sync + 'static> TieredCache<K, V> {
-    /// Stores a value, in place of any other. The next read of each process, of this one, too, gets
-    /// it from the server.
+    /// Stores a value, in place of any other. This process's next read gets it from the server;
+    /// other processes' reads do when the invalidation has arrived.
     ///
     /// It overtakes loads of the key, and breaks another process's lease. If the future is dropped,
     /// the value may be on the server or not.
     ///
     /// # Errors
-    /// If the server does not say that it has it.
+    /// With [`Error::Codec`] and [`Error::TooLarge`], nothing was sent. With others, the server may
+    /// have the value or not. The local copy is gone.
     pub async fn insert<Q>(&self, key: &Q, value: impl Into<Loaded<V>>) -> Result<(), Error>
     where
         Q: ToKey<K> + Hash + ?Sized,
@@ -28,7 +29,8 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> TieredCache<K, V> {
         self.put(&key.to_key(), value.into(), Script::Write).await.map(drop)
     }
 
-    /// Stores a value if the server has none, and says whether it did.
+    /// Stores a value if the server has none, and says whether it did. A lease, and a kept `None`,
+    /// count as none.
     ///
     /// # Errors
     /// As [`insert`](Self::insert).

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::script::Script;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Cmd, ProtocolVersion, PushInfo, PushKind, Value};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Weak};
 use std::time::Instant;
 use tokio::sync::Notify;
@@ -24,15 +24,17 @@ const PIPELINE: usize = 1024;
 
 /// A connection.
 pub struct Live {
-    pub generation: u64,
+    pub generation: u32,
     connection: MultiplexedConnection,
+    /// Whether an answer came since it was last looked.
+    pub answered: AtomicBool,
     /// Told when the connection is lost, or should be looked at.
     pub trouble: Arc<Trouble>,
 }
 
 #[derive(Default)]
 pub struct Trouble {
-    pub lost: std::sync::atomic::AtomicBool,
+    pub lost: AtomicBool,
     pub notify: Notify,
 }
 
@@ -68,14 +70,18 @@ impl Live {
     }
 
     async fn send(&self, command: &Cmd) -> Result<Value, redis::RedisError> {
-        command.query_async(&mut self.connection.clone()).await
+        let reply = command.query_async(&mut self.connection.clone()).await;
+        if reply.as_ref().is_err_and(redis::RedisError::is_connection_dropped) {
+            self.trouble.lost.store(true, Ordering::SeqCst);
+        }
+        reply
     }
 }
 
 impl Link {
     /// Makes a connection with tracking, checks it, and publishes it.
-    pub(super) async fn connect(self: &Arc<Self>, generation: u64) -> Result<Arc<Live>, Error> {
-        let settings = &self.settings;
+    pub(super) async fn connect(self: &Arc<Self>) -> Result<Arc<Live>, Error> {
+        let (settings, generation) = (&self.settings, self.next_generation());
         let protocol = if self.tracks() { ProtocolVersion::RESP3 } else { ProtocolVersion::RESP2 };
         let client = settings.server.client(protocol, settings.connect_within).await?;
         let trouble = Arc::<Trouble>::default();
@@ -88,9 +94,9 @@ impl Link {
         }
         let connection = client.get_multiplexed_async_connection_with_config(&config).await;
         let connection = connection.map_err(|error| self.refusal(error_of(&error)))?;
-        let live = Live { generation, connection, trouble };
+        let live = Live { generation, connection, answered: AtomicBool::new(true), trouble };
         // Before tracking begins: a replica is not asked.
-        check_role(&live).await?;
+        self.check_role(&live).await?;
         let sent = Instant::now();
         if self.tracks() {
             self.begin_tracking(&live).await?;
@@ -99,7 +105,7 @@ impl Link {
         self.publish(Arc::clone(&live), sent);
         // A loss before the publication has distrusted nothing.
         if live.trouble.lost.load(Ordering::SeqCst) {
-            self.distrust(generation, Error::Disconnected("lost at once".into()));
+            self.distrust(generation, &live.trouble);
         }
         Ok(live)
     }
@@ -146,24 +152,10 @@ fn names(reply: &Reply, word: &[u8]) -> bool {
     }
 }
 
-/// Whether the server is a primary. A demoted one answers reads, and is told of nothing.
-pub async fn check_role(live: &Live) -> Result<(), Error> {
-    let role = live.command(&[b"ROLE"]).await;
-    match &role {
-        Ok(Reply::List(parts)) if parts.first() == Some(&Reply::Bytes(b"master".to_vec())) => {
-            Ok(())
-        }
-        Ok(_) => Err(Error::Disconnected("the server is not a primary".into())),
-        // A proxy without the command: what it stands for is not known.
-        Err(Error::Server(text)) if text.contains("unknown command") => Ok(()),
-        Err(error) => Err(error.clone()),
-    }
-}
-
 /// Hears of changes, in the order of the wire: before any later reply is handed out.
 fn listener(
     link: Weak<Link>,
-    generation: u64,
+    generation: u32,
     trouble: &Arc<Trouble>,
 ) -> impl Fn(PushInfo) -> Result<(), ()> + Send + Sync + 'static {
     let trouble = Arc::clone(trouble);
@@ -174,7 +166,7 @@ fn listener(
             (PushKind::Disconnection, link) => {
                 trouble.lost.store(true, Ordering::SeqCst);
                 if let Some(link) = link {
-                    link.distrust(generation, Error::Disconnected("the connection is lost".into()));
+                    link.distrust(generation, &trouble);
                 }
                 trouble.notify.notify_one();
             }
@@ -185,6 +177,19 @@ fn listener(
 }
 
 impl Link {
+    /// Whether the server is a primary. A demoted one answers reads, and is told of nothing.
+    pub(super) async fn check_role(&self, live: &Live) -> Result<(), Error> {
+        let primary = Reply::Bytes(b"master".to_vec());
+        match live.command(&[b"ROLE"]).await {
+            Ok(Reply::List(parts)) if parts.first() == Some(&primary) => Ok(()),
+            Ok(_) => Err(Error::Unavailable("the server is not a primary".into())),
+            // A proxy without the command, or a user without the permission. What it stands for is
+            // not known, and matters to tracking alone.
+            Err(Error::Server(_)) if !self.tracks() => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
     fn hear(&self, keys: Option<&Value>) {
         let Some(sink) = self.sink() else { return };
         self.counts.pushes.fetch_add(1, Ordering::Relaxed);

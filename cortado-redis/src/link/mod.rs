@@ -16,9 +16,10 @@ pub use server::Server;
 
 use crate::error::Error;
 use crate::script::Script;
-use connect::Live;
+use crate::span;
+use connect::{Live, Trouble};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -47,7 +48,7 @@ pub enum Coherence {
 pub enum LinkState {
     /// No operation has needed it yet.
     Idle,
-    /// A first connection is being made. Operations wait for it.
+    /// A connection is being made: the first, or one after a loss. Operations wait for it.
     Connecting,
     /// There is a connection. With tracking, local copies are used.
     Up,
@@ -61,6 +62,8 @@ pub trait Sink: Send + Sync + 'static {
     fn changed(&self, key: &[u8]);
     /// The server says that all keys may have changed.
     fn all_changed(&self);
+    /// There is a connection again: what an earlier one would have told is lost.
+    fn reconnected(&self);
     /// The instant by the local level's clock.
     fn time(&self, at: Instant) -> u64;
 }
@@ -78,10 +81,17 @@ pub struct LinkSettings {
 /// What a hit compares, alone in its cache line but for what changes as seldom.
 #[repr(align(64))]
 #[derive(Debug, Default)]
-pub struct Trust {
+struct Trust {
     /// 0 while nothing is trusted.
-    generation: AtomicU64,
+    generation: AtomicU32,
     until: AtomicU64,
+}
+
+/// The generation that is trusted, 0 for none, and until when, by the local level's clock.
+#[derive(Clone, Copy)]
+pub struct Trusted {
+    pub generation: u32,
+    pub until: u64,
 }
 
 #[derive(Debug, Default)]
@@ -97,13 +107,15 @@ pub struct LinkCounts {
 
 pub struct Link {
     trust: Trust,
+    /// Of the last connection.
+    generation: AtomicU32,
     pub settings: LinkSettings,
     pub counts: LinkCounts,
     sink: OnceLock<Weak<dyn Sink>>,
     state: watch::Sender<State>,
     supervisor: Mutex<Option<JoinHandle<()>>>,
     /// Generations that have ended, and until when each was trusted.
-    ended: Mutex<VecDeque<(u64, u64)>>,
+    ended: Mutex<VecDeque<Trusted>>,
 }
 
 #[derive(Clone)]
@@ -117,7 +129,7 @@ enum State {
 /// A reply, in which generation it came, and when its request was sent.
 pub struct Answer {
     pub reply: Reply,
-    pub generation: u64,
+    pub generation: u32,
     pub sent: Instant,
 }
 
@@ -132,6 +144,7 @@ impl Link {
     pub fn new(settings: LinkSettings) -> Arc<Self> {
         let link = Self {
             trust: Trust::default(),
+            generation: AtomicU32::new(0),
             settings,
             counts: LinkCounts::default(),
             sink: OnceLock::new(),
@@ -156,21 +169,20 @@ impl Link {
         !matches!(self.settings.coherence, Coherence::Ttl(_))
     }
 
-    /// The generation that is trusted, and until when, by the local level's clock.
     #[inline]
-    pub fn trusted(&self) -> (u64, u64) {
+    pub fn trusted(&self) -> Trusted {
         let generation = self.trust.generation.load(Ordering::Acquire);
-        (generation, self.trust.until.load(Ordering::Relaxed))
+        Trusted { generation, until: self.trust.until.load(Ordering::Relaxed) }
     }
 
     /// Until when a value that was read in this generation was known to be the server's.
-    pub fn known_until(&self, generation: u64) -> Option<u64> {
-        let (now, until) = self.trusted();
-        if generation == now && now != 0 {
-            return Some(until);
+    pub fn known_until(&self, generation: u32) -> Option<u64> {
+        let trusted = self.trusted();
+        if generation == trusted.generation && generation != 0 {
+            return Some(trusted.until);
         }
         let ended = locked(&self.ended);
-        ended.iter().find(|(ended, _)| *ended == generation).map(|(_, until)| *until)
+        ended.iter().rfind(|ended| ended.generation == generation).map(|ended| ended.until)
     }
 
     pub fn state(&self) -> LinkState {
@@ -183,12 +195,28 @@ impl Link {
     }
 
     /// A request that was sent at this time was answered, so every change before is known.
-    fn proof(&self, generation: u64, sent: Instant) {
+    fn proof(&self, live: &Live, sent: Instant) {
+        live.answered.store(true, Ordering::Relaxed);
         let Some(sink) = self.sink().filter(|_| self.tracks()) else { return };
         let until = sink.time(sent + self.settings.bound);
-        if self.trust.generation.load(Ordering::Acquire) == generation {
+        if self.trust.generation.load(Ordering::Acquire) == live.generation {
             // If the generation ends here, nothing of it is trusted, and the next one begins later.
             self.trust.until.fetch_max(until, Ordering::Relaxed);
+        }
+    }
+
+    /// The number of the next connection. Without tracking there is one generation: a connection's
+    /// end changes nothing for what was read by it.
+    fn next_generation(&self) -> u32 {
+        if !self.tracks() {
+            return 1;
+        }
+        loop {
+            // After four billion connections a number comes again.
+            let next = self.generation.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+            if next != 0 {
+                return next;
+            }
         }
     }
 
@@ -198,40 +226,41 @@ impl Link {
         let until = if self.tracks() { sink.time(sent + self.settings.bound) } else { u64::MAX };
         self.trust.until.store(until, Ordering::Relaxed);
         self.trust.generation.store(live.generation, Ordering::Release);
-        self.counts.connects.fetch_add(1, Ordering::Relaxed);
+        let is_first = self.counts.connects.fetch_add(1, Ordering::Relaxed) == 0;
         self.state.send_replace(State::Up(live));
+        if !is_first {
+            sink.reconnected();
+        }
     }
 
-    /// Ends a generation: nothing of it is trusted from here on.
-    fn distrust(&self, generation: u64, reason: Error) {
+    /// A connection has ended. Nothing of its generation is trusted from here on, and operations
+    /// wait for the next connection.
+    fn distrust(&self, generation: u32, trouble: &Arc<Trouble>) {
         let trusted = &self.trust.generation;
-        let until = self.trust.until.load(Ordering::Relaxed);
-        let keeps = !self.tracks();
-        let ends = generation != 0
-            && trusted.load(Ordering::Acquire) == generation
-            && (keeps
-                || trusted
-                    .compare_exchange(generation, 0, Ordering::AcqRel, Ordering::Relaxed)
-                    .is_ok());
-        if !ends {
-            return;
-        }
-        let until =
-            if keeps { self.sink().map_or(0, |sink| sink.time(Instant::now())) } else { until };
-        let mut ended = locked(&self.ended);
-        ended.push_back((generation, until));
-        if ended.len() > REMEMBERED {
-            ended.pop_front();
-        }
-        drop(ended);
-        self.counts.losses.fetch_add(1, Ordering::Relaxed);
-        self.state.send_if_modified(|state| {
-            let is_it = matches!(state, State::Up(live) if live.generation == generation);
+        let mut until = self.trust.until.load(Ordering::Relaxed);
+        // Without tracking, what was read stays good for its time.
+        let mut ends = self.tracks()
+            && trusted.compare_exchange(generation, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        let was_up = self.state.send_if_modified(|state| {
+            let is_it = matches!(state, State::Up(live) if Arc::ptr_eq(&live.trouble, trouble));
             if is_it {
-                *state = State::Down(reason);
+                *state = State::Connecting;
             }
             is_it
         });
+        if was_up && !self.tracks() {
+            ends = true;
+            until = self.sink().map_or(0, |sink| sink.time(Instant::now()));
+        }
+        if !ends {
+            return;
+        }
+        self.counts.losses.fetch_add(1, Ordering::Relaxed);
+        let mut ended = locked(&self.ended);
+        ended.push_back(Trusted { generation, until });
+        if ended.len() > REMEMBERED {
+            ended.pop_front();
+        }
     }
 
     /// The connection: the first one, or one after a success, is waited for.
@@ -246,8 +275,15 @@ impl Link {
                 State::Down(error) => Err(error.clone()),
                 State::Idle | State::Connecting => unreachable!("it was waited for"),
             },
-            _ => Err(Error::Disconnected("the server does not answer".into())),
+            _ => Err(Error::Unavailable("the server does not answer".into())),
         }
+    }
+
+    /// What an exchange takes at the most: the wait for a connection, and for the answers to a
+    /// script's name and to its text.
+    pub fn longest_exchange(&self) -> Duration {
+        let longest = self.settings.connect_within + 4 * self.settings.reply_within;
+        longest.max(Duration::from_millis(100))
     }
 
     /// Waits until there is a connection, or an attempt has failed.
@@ -265,12 +301,7 @@ impl Link {
         let live = self.live().await?;
         let sent = Instant::now();
         let exchange = live.eval(script, key, arguments);
-        #[cfg(feature = "tracing")]
-        let exchange = tracing::Instrument::instrument(
-            exchange,
-            tracing::debug_span!("redis", script = ?script),
-        );
-        self.exchanged(&live, sent, exchange.await)
+        self.exchanged(&live, sent, span::of_exchange(script, exchange).await)
     }
 
     /// Sends a plain command.
@@ -291,15 +322,19 @@ impl Link {
         let generation = live.generation;
         match reply {
             Ok(reply) => {
-                self.proof(generation, sent);
+                self.proof(live, sent);
                 Ok(Answer { reply, generation, sent })
             }
             Err(error) => {
                 self.counts.failures.fetch_add(1, Ordering::Relaxed);
+                if live.trouble.lost.load(Ordering::SeqCst) {
+                    // So that the next operation waits for another connection.
+                    self.distrust(generation, &live.trouble);
+                }
                 if error.is_outage() {
                     live.suspect();
                 } else {
-                    self.proof(generation, sent);
+                    self.proof(live, sent);
                 }
                 Err(error)
             }

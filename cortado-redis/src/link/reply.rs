@@ -50,19 +50,36 @@ impl Reply {
     }
 }
 
+/// What a server says that cannot serve for now: one that starts, that was demoted or runs a long
+/// script, that has no room or must not write.
+const NOT_READY: [&str; 9] = [
+    "LOADING",
+    "READONLY",
+    "MASTERDOWN",
+    "BUSY",
+    "CLUSTERDOWN",
+    "TRYAGAIN",
+    "OOM",
+    "MISCONF",
+    "NOREPLICAS",
+];
+
 /// An error of the client's or the server's.
 pub(super) fn error_of(error: &RedisError) -> Error {
     let text = || error.to_string().into();
     if error.is_timeout() {
         return Error::TimedOut;
     }
-    if error.is_io_error() || error.is_connection_dropped() || error.is_connection_refusal() {
-        return Error::Disconnected(text());
+    let is_lost = error.is_io_error()
+        || error.is_connection_dropped()
+        || error.is_connection_refusal()
+        || matches!(error.kind(), ErrorKind::Parse);
+    if is_lost {
+        return Error::Unavailable(text());
     }
     match error.code() {
         Some("WRONGTYPE") => Error::WrongType,
-        // A primary that has become a replica, or that starts.
-        Some("READONLY" | "LOADING" | "MASTERDOWN") => Error::Disconnected(text()),
+        Some(code) if NOT_READY.contains(&code) => Error::Unavailable(text()),
         _ if text().contains("WRONGTYPE") => Error::WrongType,
         _ if matches!(error.kind(), ErrorKind::InvalidClientConfig) => Error::Address(text()),
         _ => Error::Server(text()),

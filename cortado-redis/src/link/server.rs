@@ -9,6 +9,8 @@ use redis::{
     ProtocolVersion,
 };
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// A server of Redis 7 or Valkey, or one that Sentinels name.
@@ -20,12 +22,20 @@ pub struct Server {
 #[derive(Clone)]
 enum Place {
     Single(ConnectionInfo),
-    Sentinels { sentinels: Vec<ConnectionInfo>, name: String, primary: ConnectionInfo },
+    Sentinels {
+        sentinels: Vec<ConnectionInfo>,
+        /// Which is asked first: another one for each connection, since one that is cut off names
+        /// the primary of before.
+        first: Arc<AtomicUsize>,
+        name: String,
+        primary: ConnectionInfo,
+    },
 }
 
 impl Server {
     /// The server at this address: `redis://user:password@host:port/database`, all but the host
-    /// optional. Nothing is connected yet.
+    /// optional. With the feature `tls`, `rediss://` stands for TLS; the server's certificate is
+    /// checked by the system's roots. Nothing is connected yet.
     ///
     /// # Errors
     /// [`Error::Address`] if it is none.
@@ -56,7 +66,8 @@ impl Server {
             return Err(Error::Address("no Sentinel is named".into()));
         }
         let primary = parse(primary)?;
-        Ok(Self { place: Place::Sentinels { sentinels, name: name.to_owned(), primary } })
+        let (first, name) = (Arc::default(), name.to_owned());
+        Ok(Self { place: Place::Sentinels { sentinels, first, name, primary } })
     }
 
     /// A client of the server, which of Sentinels is the one that they name now.
@@ -67,10 +78,12 @@ impl Server {
     ) -> Result<Client, Error> {
         let info = match &self.place {
             Place::Single(info) => info.clone(),
-            Place::Sentinels { sentinels, name, primary } => {
-                let mut last = Error::Disconnected("no Sentinel answers".into());
+            Place::Sentinels { sentinels, first, name, primary } => {
+                let mut last = Error::Unavailable("no Sentinel answers".into());
                 let mut found = None;
-                for sentinel in sentinels {
+                let first = first.fetch_add(1, Ordering::Relaxed) % sentinels.len();
+                let (before, from_first) = sentinels.split_at(first);
+                for sentinel in from_first.iter().chain(before) {
                     match asked(sentinel, name, within).await {
                         Ok(address) => {
                             found = Some(address);
@@ -80,7 +93,13 @@ impl Server {
                     }
                 }
                 let (host, port) = found.ok_or(last)?;
-                primary.clone().set_addr(ConnectionAddr::Tcp(host, port))
+                let address = match primary.addr().clone() {
+                    ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+                        ConnectionAddr::TcpTls { host, port, insecure, tls_params }
+                    }
+                    _ => ConnectionAddr::Tcp(host, port),
+                };
+                primary.clone().set_addr(address)
             }
         };
         let settings = info.redis_settings().clone().set_protocol(protocol);
@@ -111,7 +130,7 @@ async fn asked(
     question.arg("GET-MASTER-ADDR-BY-NAME").arg(name);
     let address: Option<(String, u16)> =
         question.query_async(&mut connection).await.map_err(|error| error_of(&error))?;
-    address.ok_or_else(|| Error::Disconnected(format!("Sentinel does not know {name}").into()))
+    address.ok_or_else(|| Error::Unavailable(format!("Sentinel does not know {name}").into()))
 }
 
 impl fmt::Debug for Server {

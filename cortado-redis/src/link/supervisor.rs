@@ -1,7 +1,7 @@
 //! The task that makes connections, one after the other, and looks whether the present one lives.
 
-use super::connect::{Live, check_role};
-use super::{Coherence, Link, State, locked};
+use super::connect::Live;
+use super::{Coherence, Link, LinkSettings, State, locked};
 use crate::error::Error;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -12,6 +12,14 @@ const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// A server that does not track is asked again so seldom.
 const REFUSED_PAUSE: Duration = Duration::from_secs(5);
+/// A connection that has lived so long is followed by the next one without a pause.
+const SETTLED: Duration = Duration::from_secs(5);
+/// A connection without answers is given up after so long at the least: a server that stands still
+/// for a moment, as when it forks, costs nobody its copies.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Without tracking, a connection is looked at no more often.
+const SELDOM: Duration = Duration::from_millis(250);
+const LOOK_PAUSE: Duration = Duration::from_millis(20);
 
 impl Link {
     /// Starts the task on the caller's runtime, if it does not run: at first, and after the end of
@@ -19,72 +27,86 @@ impl Link {
     pub(super) fn supervise(self: &Arc<Self>) {
         let mut supervisor = locked(&self.supervisor);
         if supervisor.as_ref().is_none_or(tokio::task::JoinHandle::is_finished) {
-            self.state.send_replace(State::Connecting);
-            let (generation, _) = self.trusted();
-            let last = generation.max(locked(&self.ended).back().map_or(0, |(ended, _)| *ended));
-            self.distrust(generation, Error::Disconnected("the runtime has ended".into()));
-            *supervisor = Some(tokio::spawn(run(Arc::downgrade(self), last)));
+            let present = match self.state.send_replace(State::Connecting) {
+                State::Up(live) => Some(live),
+                _ => None,
+            };
+            if let Some(live) = present {
+                self.distrust(live.generation, &live.trouble);
+            }
+            *supervisor = Some(tokio::spawn(run(Arc::downgrade(self))));
         }
     }
 }
 
-async fn run(link: Weak<Link>, last: u64) {
+async fn run(link: Weak<Link>) {
     let mut pause = FIRST_PAUSE;
-    // Without tracking, a new connection changes nothing for what was read by an old one.
-    let mut generation = last;
     loop {
         let Some(this) = link.upgrade() else { return };
-        if this.tracks() || generation == 0 {
-            generation += 1;
-        }
-        match this.connect(generation).await {
+        match this.connect().await {
             Ok(live) => {
-                pause = FIRST_PAUSE;
-                let settings = this.settings.clone();
+                let (settings, begun) = (this.settings.clone(), Instant::now());
                 drop(this);
-                let reason = watch(&link, &live, &settings).await;
+                watch(&link, &live, &settings).await;
                 let Some(this) = link.upgrade() else { return };
-                this.distrust(generation, reason);
-                // A connection that was good is followed by another one at once, and operations
-                // wait for it.
+                this.distrust(live.generation, &live.trouble);
                 this.state.send_replace(State::Connecting);
+                if begun.elapsed() >= SETTLED {
+                    pause = FIRST_PAUSE;
+                    continue;
+                }
             }
             Err(error) => {
                 let refused = matches!(error, Error::NoTracking(_) | Error::Address(_));
-                this.state.send_replace(State::Down(error));
+                this.state.send_replace(State::Down(match error {
+                    Error::Server(text) => Error::Unavailable(text),
+                    error => error,
+                }));
                 drop(this);
-                sleep(if refused { REFUSED_PAUSE } else { pause }).await;
-                pause = (pause * 2).min(LONGEST_PAUSE);
+                if refused {
+                    pause = REFUSED_PAUSE;
+                }
             }
         }
+        // Many processes lose a server at once. They come back one after the other.
+        sleep(pause.mul_f64(rand::random_range(0.5..1.0))).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 
-/// Returns the reason when the connection does not live any more.
-async fn watch(link: &Weak<Link>, live: &Live, settings: &super::LinkSettings) -> Error {
+/// Returns when the connection does not live any more.
+async fn watch(link: &Weak<Link>, live: &Live, settings: &LinkSettings) {
     let every = match settings.coherence {
-        Coherence::Ttl(_) => settings.reply_within * 2,
+        Coherence::Ttl(_) => (settings.reply_within * 2).max(SELDOM),
+        // So that an answer comes within the bound.
         _ => settings.bound / 4,
     };
-    // So that a proof comes, or the connection is given up, within the bound.
-    let within = settings.reply_within.min(every * 2);
+    let patience = PATIENCE.max(settings.reply_within * 2);
+    let is_lost = || live.trouble.lost.load(Ordering::SeqCst);
+    let mut silent_since = None;
     loop {
-        let trouble = timeout(every, live.trouble.notify.notified()).await.is_ok();
-        if live.trouble.lost.load(Ordering::SeqCst) {
-            return Error::Disconnected("the connection is lost".into());
-        }
-        if trouble {
+        let is_silent = silent_since.is_some();
+        let trouble = is_silent || timeout(every, live.trouble.notify.notified()).await.is_ok();
+        if trouble && !is_lost() {
             // Exchanges that fail one after the other ask for one look at a time.
-            sleep(FIRST_PAUSE).await;
+            sleep(LOOK_PAUSE).await;
         }
-        let Some(this) = link.upgrade() else {
-            return Error::Disconnected("the cache is gone".into());
-        };
+        if is_lost() {
+            return;
+        }
+        let Some(this) = link.upgrade() else { return };
         let sent = Instant::now();
-        match timeout(within, check_role(live)).await {
-            Ok(Ok(())) => this.proof(live.generation, sent),
-            Ok(Err(error)) => return error,
-            Err(_) => return Error::TimedOut,
+        let within = settings.reply_within.min(every * 2);
+        match timeout(within, this.check_role(live)).await {
+            Ok(Ok(())) => this.proof(live, sent),
+            // Trust ends by itself. A late answer brings it back: all changes are told before it.
+            Ok(Err(Error::TimedOut)) | Err(_) => {}
+            Ok(Err(_)) => return,
+        }
+        if live.answered.swap(false, Ordering::Relaxed) {
+            silent_since = None;
+        } else if silent_since.get_or_insert(sent).elapsed() >= patience {
+            return;
         }
     }
 }

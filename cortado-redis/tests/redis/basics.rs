@@ -3,6 +3,9 @@
 use crate::support::*;
 use cortado_redis::{LinkState, Loaded};
 use redis::Commands;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::Poll;
 use std::time::Duration;
 
 /// The bytes of a value, as another process of this crate writes them.
@@ -199,7 +202,35 @@ fn a_cache_outlives_the_runtime_of_its_connection() {
     }
 }
 
-/// Writes of one process are not told to it: what it keeps must be what the server has.
+/// The call that asks the server for all others may be one whose future is polled no more.
+#[test]
+fn a_call_that_is_held_holds_nobody_up() {
+    with_server(async |server| {
+        let set = |it: cortado_redis::Builder<String, String>| {
+            it.reply_within(Duration::from_millis(200)).connect_within(Duration::from_millis(200))
+        };
+        let proxy = Proxy::to(server.port).await;
+        let cache = texts(proxy.port, set);
+        cache.insert("k", "v".to_owned()).await.unwrap();
+        assert_eq!(get(&cache, "unknown").await, None);
+        proxy.set(Mode::Delay(Duration::from_millis(20)));
+        let is_pending = async |read: Pin<&mut dyn Future<Output = _>>| {
+            let mut read = read;
+            poll_fn(|context| Poll::Ready(read.as_mut().poll(context).is_pending())).await
+        };
+        let mut held = pin!(cache.get("k"));
+        assert!(is_pending(held.as_mut()).await);
+        assert_eq!(get(&cache, "k").await.as_deref(), Some("v"));
+        let mut held_too = pin!(cache.get("l"));
+        assert!(is_pending(held_too.as_mut()).await);
+        let loaded = cache.load("l", async { Ok::<_, String>("v".to_owned()) });
+        assert_eq!(loaded.await.unwrap(), "v");
+        assert_eq!(held.await.unwrap().as_deref(), Some("v"));
+    });
+}
+
+/// A process is told of its own writes after their answers: what it keeps must be what the server
+/// has.
 #[test]
 fn writes_that_meet_leave_the_servers_value() {
     with_server(async |server| {

@@ -16,6 +16,8 @@ fn by_prefix() {
             two.remove("k").await.unwrap();
             until("gone", async || get(&one, "k").await.is_none()).await;
         }
+        let info: String = redis::cmd("INFO").arg("stats").query(&mut server.raw()).unwrap();
+        assert!(info.contains("tracking_total_keys:0\r"), "the server remembers nothing: {info}");
         let loads = one.load("l", async { Ok::<_, String>("v".to_owned()) }).await;
         assert_eq!(loads.unwrap(), "v");
         assert_eq!(get(&two, "l").await.as_deref(), Some("v"));
@@ -73,6 +75,51 @@ fn by_time() {
         .await;
         assert!(last <= ms(300), "{last:?}");
         assert_eq!(two.stats().pushes, 0);
+    });
+}
+
+/// Without the server's word, too, no read that a process makes meanwhile leaves what its write
+/// replaces.
+#[test]
+fn by_time_own_writes_are_seen_whatever_reads_meanwhile() {
+    with_server(async |server| {
+        let cache = texts(server.port, |it| it.coherence(Coherence::Ttl(ms(60_000))));
+        let readers: Vec<_> = (0..4)
+            .map(|_| {
+                let cache = cache.clone();
+                tokio::spawn(async move {
+                    loop {
+                        get(&cache, "k").await;
+                        tokio::task::yield_now().await;
+                    }
+                })
+            })
+            .collect();
+        for round in 0..500 {
+            cache.insert("k", round.to_string()).await.unwrap();
+            assert_eq!(get(&cache, "k").await, Some(round.to_string()));
+        }
+        readers.iter().for_each(tokio::task::JoinHandle::abort);
+    });
+}
+
+#[test]
+fn by_time_a_load_is_seen_by_its_process() {
+    with_server(async |server| {
+        let cache = texts(server.port, |it| it.coherence(Coherence::Ttl(ms(60_000))));
+        let loading = tokio::spawn({
+            let cache = cache.clone();
+            let loader = async {
+                tokio::time::sleep(ms(100)).await;
+                Ok::<_, String>("v".to_owned())
+            };
+            async move { cache.load("k", loader).await }
+        });
+        until("the lease", async || redis::Commands::exists(&mut server.raw(), "t:k").unwrap())
+            .await;
+        assert_eq!(get(&cache, "k").await, None, "and that is kept");
+        assert_eq!(loading.await.unwrap().unwrap(), "v");
+        assert_eq!(get(&cache, "k").await.as_deref(), Some("v"));
     });
 }
 

@@ -253,6 +253,70 @@ fn a_stale_value_replaces_an_error() {
     });
 }
 
+/// The server tells that a key has expired, and the copy goes.
+#[test]
+fn a_stale_value_replaces_an_error_after_the_servers_word_too() {
+    with_server(async |server| {
+        let cache = texts(server.port, |it| it.stale_on_error(ms(60_000)));
+        let expired = async |key: &str, text: &str| {
+            let value = Loaded::with_ttl(text.to_owned(), ms(100));
+            cache.insert(key, value).await.unwrap();
+            kept(&cache, key, text).await;
+            let before = cache.stats().pushed_keys;
+            until("told", async || cache.stats().pushed_keys > before).await;
+        };
+        expired("k", "old").await;
+        let failing = async || cache.load("k", async { Err::<String, _>("no answer") }).await;
+        assert_eq!(failing().await.unwrap(), "old");
+        // What is removed while the loader runs is not returned.
+        expired("r", "revoked").await;
+        let (begun, removed) = (tokio::sync::Notify::new(), tokio::sync::Notify::new());
+        let (begun, removed) = (Arc::new(begun), Arc::new(removed));
+        let loading = tokio::spawn({
+            let (cache, begun, removed) = (cache.clone(), begun.clone(), removed.clone());
+            async move {
+                let loader = async move {
+                    begun.notify_one();
+                    removed.notified().await;
+                    Err::<String, _>("no answer")
+                };
+                cache.load("r", loader).await
+            }
+        });
+        begun.notified().await;
+        server.raw().del::<_, ()>("t:r").unwrap();
+        removed.notify_one();
+        assert!(loading.await.unwrap().is_err());
+    });
+}
+
+/// Waits of calls that are gone do not pile up behind a load that hangs.
+#[test]
+fn a_wait_ends_with_its_call() {
+    with_server(async |server| {
+        let (one, two) = (texts(server.port, |it| it), texts(server.port, |it| it));
+        let hangs = tokio::spawn(async move {
+            one.load("k", std::future::pending::<Result<String, String>>()).await
+        });
+        until("the lease", async || server.raw().exists("t:k").unwrap()).await;
+        two.ready().await.unwrap();
+        let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+        let before = tasks();
+        for _ in 0..20 {
+            let keys = ["k".to_owned()];
+            let many = async |_| Ok::<Vec<(String, String)>, String>(Vec::new());
+            let call = load(&two, "k", "v", ms(0));
+            assert!(tokio::time::timeout(ms(5), call).await.is_err());
+            let call = two.load_many(&keys, many);
+            assert!(tokio::time::timeout(ms(5), call).await.is_err());
+        }
+        until("all are gone", async || tasks() <= before).await;
+        let limited = texts(server.port, |it| it.hard_limit(ms(20)));
+        assert!(matches!(load(&limited, "k", "v", ms(0)).await, Err(LoadError::TimedOut)));
+        hangs.abort();
+    });
+}
+
 #[test]
 fn limits_end_waits_not_loads() {
     with_server(async |server| {
@@ -268,6 +332,37 @@ fn limits_end_waits_not_loads() {
         sleep(ms(130)).await;
         assert_eq!(load(&cache, "k", "second", ms(200)).await.unwrap(), "first");
         until("stored", async || get(&cache, "k").await.as_deref() == Some("second")).await;
+    });
+}
+
+/// A soft limit that is shorter than a round trip.
+#[test]
+fn a_call_that_does_not_wait_begins_the_load_all_the_same() {
+    with_server(async |server| {
+        let cache = texts(server.port, |it| it.stale_on_error(ms(60_000)).soft_limit(ms(0)));
+        cache.insert("k", Loaded::with_ttl("first".to_owned(), ms(50))).await.unwrap();
+        kept(&cache, "k", "first").await;
+        sleep(ms(80)).await;
+        assert_eq!(load(&cache, "k", "second", ms(0)).await.unwrap(), "first");
+        until("stored", async || get(&cache, "k").await.as_deref() == Some("second")).await;
+    });
+}
+
+#[test]
+fn a_load_that_joins_one_without_a_value_runs_its_own_loader() {
+    with_server(async |server| {
+        let cache = texts(server.port, |it| it);
+        for round in 0..30 {
+            let key = round.to_string();
+            let absent = async {
+                sleep(ms(5)).await;
+                Ok::<Option<Loaded<String>>, String>(None)
+            };
+            let (absent, there) =
+                tokio::join!(cache.optionally_load(&key, absent), load(&cache, &key, "v", ms(0)));
+            assert_eq!(there.unwrap(), "v");
+            assert!(absent.unwrap().is_none_or(|text| text == "v"));
+        }
     });
 }
 
@@ -382,6 +477,37 @@ fn many_keys_are_loaded_by_one_call() {
     });
 }
 
+/// More keys than can be leased and stored within a lease.
+#[test]
+fn very_many_keys_are_loaded_once() {
+    with_server(async |server| {
+        let short =
+            |it: cortado_redis::Builder<String, String>| it.lease(ms(1_000)).max_capacity(100_000);
+        let (one, two) = (texts(server.port, short), texts(server.port, short));
+        let keys: Vec<String> = (0..20_000).map(|key| key.to_string()).collect();
+        let asked = Arc::new(AtomicU32::new(0));
+        let all = |cache: &Texts| {
+            let (cache, asked, keys) = (cache.clone(), Arc::clone(&asked), keys.clone());
+            tokio::spawn(async move {
+                let loader = move |missing: Vec<String>| {
+                    asked.fetch_add(missing.len() as u32, Ordering::Relaxed);
+                    async move {
+                        sleep(ms(20)).await;
+                        Ok::<_, String>(missing.into_iter().map(|key| (key.clone(), key)).collect())
+                    }
+                };
+                let values = cache.load_many(&keys, loader).await.unwrap();
+                assert!(keys.iter().zip(values).all(|(key, value)| value.as_ref() == Some(key)));
+            })
+        };
+        let (first, second) = (all(&one), all(&two));
+        first.await.unwrap();
+        second.await.unwrap();
+        assert_eq!(asked.load(Ordering::Relaxed), 20_000);
+        assert_eq!(one.stats().overtaken_loads + two.stats().overtaken_loads, 0);
+    });
+}
+
 #[test]
 fn reads_do_not_wait_for_loads() {
     with_server(async |server| {
@@ -394,6 +520,13 @@ fn reads_do_not_wait_for_loads() {
         let begun = Instant::now();
         assert_eq!(get(&cache, "k").await, None);
         assert!(begun.elapsed() < ms(1_000));
-        task.abort();
+        // They are hits, as long as the server says nothing else.
+        let before = cache.stats().fetches;
+        for _ in 0..1_000 {
+            assert_eq!(get(&cache, "k").await, None);
+        }
+        assert!(cache.stats().fetches - before < 10, "{}", cache.stats().fetches - before);
+        task.await.unwrap().unwrap();
+        assert_eq!(get(&cache, "k").await.as_deref(), Some("v"), "a load is seen by its process");
     });
 }

@@ -1,10 +1,13 @@
 //! The cache, and what it relies on, with real servers.
 
 mod basics;
+mod chaos;
 mod coherence;
 mod facts;
 mod faults;
 mod fleet;
 mod input;
 mod loads;
+mod seen;
 mod support;
+mod tls;

@@ -5,10 +5,10 @@ mod proxy;
 mod resp;
 mod server;
 
-pub use process::{Child, again, argument, is_child};
+pub use process::{Child, again, again_with, argument, is_child};
 pub use proxy::{Mode, Proxy};
 pub use resp::Resp;
-pub use server::RedisServer;
+pub use server::{RedisServer, free_port};
 
 use cortado_redis::{Builder, Server, TieredCache};
 use std::future::Future;
@@ -47,10 +47,17 @@ pub async fn get(cache: &Texts, key: &str) -> Option<String> {
 
 /// Runs a test on a runtime of two threads with a server of its own, if the machine has one.
 pub fn with_server<F: Future<Output = ()>>(test: impl FnOnce(RedisServer) -> F) {
-    let Some(server) = RedisServer::start() else { return };
+    if let Some(server) = RedisServer::start() {
+        with_runtime(async { test(server).await });
+    }
+}
+
+/// Runs a test on a runtime of two threads.
+pub fn with_runtime(test: impl Future<Output = ()>) {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    runtime.unwrap().block_on(test(server));
+    let test = async { tokio::time::timeout(Duration::from_secs(120), test).await };
+    runtime.unwrap().block_on(test).expect("the test ends within two minutes");
 }
 
 /// Reads until this process has a copy.

@@ -17,9 +17,15 @@ pub fn argument() -> String {
 
 /// Another process that runs this test.
 pub fn again(test: &str, argument: &str) -> Child {
+    again_with(test, argument, &[])
+}
+
+/// The same, in an environment of its own.
+pub fn again_with(test: &str, argument: &str, environment: &[(&str, &str)]) -> Child {
     let mut process = Command::new(std::env::current_exe().unwrap())
         .args([test, "--exact", "--nocapture", "--test-threads=1"])
         .env(ARGUMENT, argument)
+        .envs(environment.iter().copied())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -49,6 +55,13 @@ impl Child {
         let input = self.process.stdin.as_mut().unwrap();
         writeln!(input, "{line}").unwrap();
         input.flush().unwrap();
+    }
+
+    /// Waits for its end.
+    pub fn succeeds(mut self) {
+        self.process.stdin.take();
+        std::io::copy(&mut self.lines, &mut std::io::stdout()).unwrap();
+        assert!(self.process.wait().unwrap().success());
     }
 
     /// By SIGKILL.

@@ -71,6 +71,12 @@ impl Resp {
         frames
     }
 
+    /// Whether the server has ended the connection, and said nothing before.
+    pub fn has_ended(&mut self) -> bool {
+        self.stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        matches!(self.reader.read(&mut [0]), Ok(0))
+    }
+
     fn line(&mut self) -> Option<String> {
         let mut line = String::new();
         match self.reader.read_line(&mut line) {

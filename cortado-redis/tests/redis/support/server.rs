@@ -15,7 +15,7 @@ pub struct RedisServer {
     options: Vec<String>,
 }
 
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
@@ -91,6 +91,13 @@ impl RedisServer {
         self.kill();
         self.process = run(self.port, &self.folder, &self.options);
         self.wait();
+    }
+
+    /// By its name: `STOP`, `CONT`.
+    pub fn signal(&self, name: &str) {
+        let process = self.process.id().to_string();
+        let sent = Command::new("kill").arg(format!("-{name}")).arg(process).status();
+        assert!(sent.unwrap().success());
     }
 
     pub fn kill(&mut self) {
