@@ -33,3 +33,21 @@ programs() {
 # `memory` whose names contain `drops::`. `tests/house` checks that the parts named here have tests.
 program() { echo "${1%%:*}"; }
 part() { [[ $1 != *:* ]] || echo "${1#*:}"; }
+
+as_root() { if [[ $(id -u) == 0 ]]; then "$@"; else sudo "$@"; fi; }
+
+# Whether there is a redis-server. INSTALL_TOOLS=1 installs it from the system's packages, without starting one.
+have_redis_server() {
+    local policy=/usr/sbin/policy-rc.d made=
+    command -v redis-server >/dev/null && return
+    [[ ${INSTALL_TOOLS:-} == 1 ]] && command -v apt-get >/dev/null || return 1
+    if [[ ! -e $policy ]]; then
+        made=yes
+        printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
+        as_root chmod +x "$policy"
+    fi
+    as_root apt-get -qq update
+    as_root apt-get install -y -qq --no-install-recommends redis-server >/dev/null
+    [[ -z $made ]] || as_root rm "$policy"
+    command -v redis-server >/dev/null
+}
