@@ -9,5 +9,6 @@ mod fleet;
 mod input;
 mod loads;
 mod seen;
+mod stale;
 mod support;
 mod tls;

@@ -10,7 +10,7 @@ pub use proxy::{Mode, Proxy};
 pub use resp::Resp;
 pub use server::{RedisServer, free_port};
 
-use cortado_redis::{Builder, Server, TieredCache};
+use cortado_redis::{Builder, LoadError, Server, TieredCache};
 use std::future::Future;
 use std::time::{Duration, Instant};
 
@@ -67,4 +67,16 @@ pub async fn kept(cache: &Texts, key: &str, text: &str) {
         cache.local().get(key).is_some()
     })
     .await;
+}
+
+pub type Outcome = Result<String, LoadError<String>>;
+
+/// A load whose loader takes so long.
+pub async fn load(cache: &Texts, key: &str, text: &str, takes: Duration) -> Outcome {
+    let text = text.to_owned();
+    let loader = async move {
+        tokio::time::sleep(takes).await;
+        Ok::<_, String>(text)
+    };
+    cache.load(key, loader).await
 }
