@@ -25,20 +25,20 @@ use std::time::Duration;
 /// | `cortado.lookups` | counter | `result`: `hit`, `miss` |
 /// | `cortado.insertions` | counter | |
 /// | `cortado.removals` | counter | `cause`: `expired`, `explicit`, `replaced`, `size` |
-/// | `cortado.evicted.weight` | counter | |
+/// | `cortado.evicted_weight` | counter | |
 /// | `cortado.loads` | counter | `result`: `success`, `failure` |
 /// | `cortado.load.duration` | histogram, seconds | |
 /// | `cortado.reloads` | counter | `result`: `success`, `failure` |
-/// | `cortado.reloads.skipped` | counter | |
+/// | `cortado.skipped_reloads` | counter | |
 /// | `cortado.expiry.lateness` | histogram, seconds | |
-/// | `cortado.notifications.discarded` | counter | |
-/// | `cortado.insertions.refused` | counter | |
+/// | `cortado.discarded_notifications` | counter | |
+/// | `cortado.refused_insertions` | counter | |
 /// | `cortado.panics` | counter | `source`: `listener`, `drop` |
 /// | `cortado.entries`, `cortado.weight` | gauge | |
 /// | `cortado.memory` | gauge, bytes | |
-/// | `cortado.loads.active`, `cortado.reloads.active` | gauge | |
-/// | `cortado.notifications.pending` | gauge | |
-/// | `cortado.drops.pending`, `cortado.drops.pending.weight` | gauge | |
+/// | `cortado.active_loads`, `cortado.active_reloads` | gauge | |
+/// | `cortado.pending_notifications` | gauge | |
+/// | `cortado.pending_drops`, `cortado.pending_drop_weight` | gauge | |
 ///
 /// [`Stats`] says what each of them counts, and which need
 /// [`record_stats`](crate::Builder::record_stats).
@@ -87,25 +87,25 @@ impl Exporter {
             let count = stats.removed(cause);
             self.count("cortado.removals", Some(("cause", cause.name())), count);
         }
-        self.count("cortado.evicted.weight", None, stats.evicted_weight);
+        self.count("cortado.evicted_weight", None, stats.evicted_weight);
         self.count("cortado.loads", Some(("result", "success")), stats.loads);
         self.count("cortado.loads", Some(("result", "failure")), stats.load_failures);
         self.count("cortado.reloads", Some(("result", "success")), stats.reloads);
         self.count("cortado.reloads", Some(("result", "failure")), stats.reload_failures);
-        self.count("cortado.reloads.skipped", None, stats.reloads_skipped);
-        self.count("cortado.notifications.discarded", None, stats.discarded_notifications);
-        self.count("cortado.insertions.refused", None, stats.refused_after_close);
+        self.count("cortado.skipped_reloads", None, stats.reloads_skipped);
+        self.count("cortado.discarded_notifications", None, stats.discarded_notifications);
+        self.count("cortado.refused_insertions", None, stats.refused_after_close);
         self.count("cortado.panics", Some(("source", "listener")), stats.listener_panics);
         self.count("cortado.panics", Some(("source", "drop")), stats.drop_panics);
         for (metric, value) in [
             ("cortado.entries", stats.entries),
             ("cortado.weight", stats.weight),
             ("cortado.memory", stats.own_bytes),
-            ("cortado.loads.active", stats.loads_under_way),
-            ("cortado.reloads.active", stats.reloads_under_way),
-            ("cortado.notifications.pending", stats.pending_notifications),
-            ("cortado.drops.pending", stats.pending_drops),
-            ("cortado.drops.pending.weight", stats.pending_drop_weight),
+            ("cortado.active_loads", stats.loads_under_way),
+            ("cortado.active_reloads", stats.reloads_under_way),
+            ("cortado.pending_notifications", stats.pending_notifications),
+            ("cortado.pending_drops", stats.pending_drops),
+            ("cortado.pending_drop_weight", stats.pending_drop_weight),
         ] {
             gauge!(metric, self.labels(None)).set(value as f64);
         }
@@ -151,12 +151,12 @@ fn describe() {
         ("cortado.lookups", Unit::Count, "Lookups, by whether they found a living entry"),
         ("cortado.insertions", Unit::Count, "Values that were given to the cache"),
         ("cortado.removals", Unit::Count, "Values that left the cache, by cause"),
-        ("cortado.evicted.weight", Unit::Count, "Weight of entries that were evicted for room"),
+        ("cortado.evicted_weight", Unit::Count, "Weight of entries that were evicted for room"),
         ("cortado.loads", Unit::Count, "Loads and reloads, by whether the loader succeeded"),
         ("cortado.reloads", Unit::Count, "Reloads of stale entries, by whether they failed"),
-        ("cortado.reloads.skipped", Unit::Count, "Reads of stale entries that began no reload"),
-        ("cortado.notifications.discarded", Unit::Count, "Removals that nobody will hear of"),
-        ("cortado.insertions.refused", Unit::Count, "Values that a closed cache refused"),
+        ("cortado.skipped_reloads", Unit::Count, "Reads of stale entries that began no reload"),
+        ("cortado.discarded_notifications", Unit::Count, "Removals that nobody will hear of"),
+        ("cortado.refused_insertions", Unit::Count, "Values that a closed cache refused"),
         ("cortado.panics", Unit::Count, "Panics of listeners and destructors"),
     ] {
         describe_counter!(metric, unit, text);
@@ -165,11 +165,11 @@ fn describe() {
         ("cortado.entries", Unit::Count, "Entries in the cache"),
         ("cortado.weight", Unit::Count, "Weight of the entries"),
         ("cortado.memory", Unit::Bytes, "Memory of the cache itself"),
-        ("cortado.loads.active", Unit::Count, "Loads, reloads and computations under way"),
-        ("cortado.reloads.active", Unit::Count, "Reloads under way"),
-        ("cortado.notifications.pending", Unit::Count, "Removals that wait for the listener"),
-        ("cortado.drops.pending", Unit::Count, "Removed entries that are still in memory"),
-        ("cortado.drops.pending.weight", Unit::Count, "Weight of these entries"),
+        ("cortado.active_loads", Unit::Count, "Loads, reloads and computations under way"),
+        ("cortado.active_reloads", Unit::Count, "Reloads under way"),
+        ("cortado.pending_notifications", Unit::Count, "Removals that wait for the listener"),
+        ("cortado.pending_drops", Unit::Count, "Removed entries that are still in memory"),
+        ("cortado.pending_drop_weight", Unit::Count, "Weight of these entries"),
     ] {
         describe_gauge!(metric, unit, text);
     }

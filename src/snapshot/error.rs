@@ -15,7 +15,7 @@ pub enum SnapshotError {
     Version(u32),
     /// The stream ends before the snapshot does, or is empty.
     Truncated,
-    /// The stream is damaged: what was read does not fit its checksum, its count or its order.
+    /// The stream is damaged: a part of it is missing, or is not what was written.
     Corrupt,
     /// A key or a value cannot be serialized, or does not decode as the type that is read.
     Types(Box<dyn std::error::Error + Send + Sync>),

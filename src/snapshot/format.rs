@@ -5,12 +5,13 @@
 //! frame    = length: u32  checksum: u32  payload[length]
 //! payload  = 0  (seconds, nanoseconds since 1970)            the first frame
 //!          | 1  (key, value, life, idle, fresh)*             entries
-//!          | 2  count                                        the last frame
+//!          | 2                                               the last frame
 //! ```
 //!
-//! Numbers outside of payloads are little-endian. The checksum is the payload's CRC-32. What
-//! follows a payload's first byte is MessagePack. An entry's three times are nanoseconds from the
-//! time of saving, or nil.
+//! Numbers outside of payloads are little-endian. The checksum is the CRC-32 of all payloads up to
+//! this one, so it also notices frames that are missing, doubled or exchanged. What follows a
+//! payload's first byte is MessagePack. An entry's three times are nanoseconds from the time of
+//! saving, or nil.
 
 use super::error::SnapshotError;
 use crate::clock::Nanos;
@@ -49,11 +50,20 @@ fn foreign_types(error: impl std::error::Error + Send + Sync + 'static) -> Snaps
     SnapshotError::Types(Box::new(error))
 }
 
+/// The checksum of what has the checksum `before`, and this payload after it.
+pub fn checksum(before: u32, payload: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new_with_initial(before);
+    hasher.update(payload);
+    hasher.finalize()
+}
+
 /// Where entries are written.
 pub struct Sink<W> {
     writer: W,
     /// The payload of the frame that is being filled.
     payload: Vec<u8>,
+    /// The CRC-32 of the payloads that were written.
+    checksum: u32,
     count: u64,
 }
 
@@ -61,7 +71,7 @@ impl<W: Write> Sink<W> {
     pub fn open(mut writer: W, head: Head) -> Result<Self, SnapshotError> {
         writer.write_all(MAGIC)?;
         writer.write_all(&VERSION.to_le_bytes())?;
-        let mut sink = Self { writer, payload: vec![Kind::Head as u8], count: 0 };
+        let mut sink = Self { writer, payload: vec![Kind::Head as u8], checksum: 0, count: 0 };
         let since_1970 = head.saved_at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         sink.encode(&(since_1970.as_secs(), since_1970.subsec_nanos()))?;
         sink.write_frame(Kind::Entries)?;
@@ -83,11 +93,9 @@ impl<W: Write> Sink<W> {
     /// Writes the end. Returns the number of entries.
     pub fn close(mut self) -> Result<u64, SnapshotError> {
         self.write_frame(Kind::End)?;
-        let count = self.count;
-        self.encode(&count)?;
         self.write_frame(Kind::End)?;
         self.writer.flush()?;
-        Ok(count)
+        Ok(self.count)
     }
 
     fn encode(&mut self, it: &impl Serialize) -> Result<(), SnapshotError> {
@@ -98,7 +106,8 @@ impl<W: Write> Sink<W> {
     fn write_frame(&mut self, next: Kind) -> Result<(), SnapshotError> {
         let length = u32::try_from(self.payload.len()).map_err(io::Error::other)?;
         self.writer.write_all(&length.to_le_bytes())?;
-        self.writer.write_all(&crc32fast::hash(&self.payload).to_le_bytes())?;
+        self.checksum = checksum(self.checksum, &self.payload);
+        self.writer.write_all(&self.checksum.to_le_bytes())?;
         self.writer.write_all(&self.payload)?;
         self.payload.clear();
         self.payload.push(next as u8);
@@ -111,7 +120,8 @@ pub struct Frames<R> {
     reader: R,
     /// The last payload that was read.
     payload: Vec<u8>,
-    count: u64,
+    /// The CRC-32 of the payloads that were read.
+    checksum: u32,
 }
 
 impl<R: Read> Frames<R> {
@@ -121,7 +131,7 @@ impl<R: Read> Frames<R> {
         if magic[..read] != MAGIC[..read] {
             return Err(SnapshotError::Foreign);
         }
-        let mut frames = Self { reader, payload: Vec::new(), count: 0 };
+        let mut frames = Self { reader, payload: Vec::new(), checksum: 0 };
         let version = if read < MAGIC.len() { None } else { Some(frames.read_u32()?) };
         match version {
             None => return Err(SnapshotError::Truncated),
@@ -131,7 +141,8 @@ impl<R: Read> Frames<R> {
         if frames.next()? != Kind::Head {
             return Err(SnapshotError::Corrupt);
         }
-        let (seconds, nanos): (u64, u32) = frames.decode_all()?;
+        let head = rmp_serde::from_slice(&frames.payload[1..]);
+        let (seconds, nanos): (u64, u32) = head.map_err(|_| SnapshotError::Corrupt)?;
         let since_1970 =
             Duration::from_secs(seconds).checked_add(Duration::from_nanos(nanos.into()));
         let saved_at = since_1970.and_then(|it| SystemTime::UNIX_EPOCH.checked_add(it));
@@ -145,15 +156,13 @@ impl<R: Read> Frames<R> {
     ) -> Result<bool, SnapshotError> {
         match self.next()? {
             Kind::Head => Err(SnapshotError::Corrupt),
-            Kind::End if self.decode_all::<u64>()? == self.count => Ok(false),
-            Kind::End => Err(SnapshotError::Corrupt),
+            Kind::End => Ok(false),
             Kind::Entries => {
                 let before = into.len();
                 let decoded = self.decode_entries(into);
                 if decoded.is_err() {
                     into.truncate(before);
                 }
-                self.count += (into.len() - before) as u64;
                 decoded.map(|()| true)
             }
         }
@@ -176,11 +185,6 @@ impl<R: Read> Frames<R> {
         Ok(())
     }
 
-    /// The whole payload as a value of the format's own.
-    fn decode_all<T: DeserializeOwned>(&self) -> Result<T, SnapshotError> {
-        rmp_serde::from_slice(&self.payload[1..]).map_err(|_| SnapshotError::Corrupt)
-    }
-
     /// Reads a frame into `payload`.
     fn next(&mut self) -> Result<Kind, SnapshotError> {
         let (length, checksum) = (self.read_u32()?, self.read_u32()?);
@@ -190,7 +194,8 @@ impl<R: Read> Frames<R> {
         if read < length as usize {
             return Err(SnapshotError::Truncated);
         }
-        if crc32fast::hash(&self.payload) != checksum {
+        self.checksum = self::checksum(self.checksum, &self.payload);
+        if self.checksum != checksum {
             return Err(SnapshotError::Corrupt);
         }
         match self.payload.first() {

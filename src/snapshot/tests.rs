@@ -1,7 +1,9 @@
-//! How lives go on after a time without a process.
+//! How lives go on after a time without a process, and what a stream is made of.
 
+use super::format::checksum;
 use super::*;
 use crate::{Clock, Expiration};
+use proptest::prelude::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -95,4 +97,102 @@ fn what_is_left_until_a_value_is_stale_holds() {
     let (cache, _hand) = read_after(900 * SECOND);
     cache.get(&1).unwrap();
     assert_eq!(cache.stats().reloads_under_way + cache.stats().reloads, 1);
+}
+
+/// A snapshot of two entries that was saved a second after 1970 began, as version 1 writes it.
+const VERSION_1: &[u8] = b"\
+    cortado\x1a\x01\0\0\0\
+    \x04\0\0\0\xc3\x82\xc8\xc6\0\x92\x01\0\
+    \x15\0\0\0\x8d\xe5\x8c\xa7\x01\x95\x01\xa3one\xc0\xc0\xc0\x95\x02\xa3two\xcd\x03\xe8\x03\xc0\
+    \x01\0\0\0\xd9\xfd\xa2\xaf\x02\
+";
+
+#[test]
+fn version_1_is_as_it_was() {
+    let mut bytes = Vec::new();
+    let saved_at = SystemTime::UNIX_EPOCH + SECOND;
+    let mut sink = Sink::open(&mut bytes, Head { saved_at }).unwrap();
+    let rest = |life, idle| Rest { life, idle, fresh: Nanos::FOREVER };
+    sink.push(&1_u32, &"one", rest(Nanos::FOREVER, Nanos::FOREVER)).unwrap();
+    sink.push(&2_u32, &"two", rest(Nanos::from_raw(1_000), Nanos::from_raw(3))).unwrap();
+    assert_eq!(sink.close().unwrap(), 2);
+    assert_eq!(bytes, VERSION_1, "another layout is another version");
+    let snapshot = Snapshot::<u32, String>::read(VERSION_1).unwrap();
+    assert_eq!(snapshot.saved_at, saved_at);
+    let entries: Vec<_> = snapshot
+        .entries
+        .iter()
+        .map(|it| (it.key, it.value.as_str(), it.rest.life, it.rest.idle, it.rest.fresh))
+        .collect();
+    let never = Nanos::FOREVER;
+    assert_eq!(
+        entries,
+        [
+            (1, "one", never, never, never),
+            (2, "two", Nanos::from_raw(1_000), Nanos::from_raw(3), never)
+        ]
+    );
+}
+
+/// The head of a stream, and its frames.
+fn frames(bytes: &[u8]) -> (&[u8], Vec<&[u8]>) {
+    let (head, mut rest) = bytes.split_at(12);
+    let mut frames = Vec::new();
+    while let Some(length) = rest.first_chunk() {
+        let (frame, after) = rest.split_at(8 + u32::from_le_bytes(*length) as usize);
+        frames.push(frame);
+        rest = after;
+    }
+    (head, frames)
+}
+
+#[test]
+fn frames_that_are_missing_doubled_or_exchanged_are_damage() {
+    let cache: Cache<u32, String> = Cache::new(10_000);
+    cache.insert_many((0..3_000).map(|key| (key, "x".repeat(100))));
+    let mut bytes = Vec::new();
+    cache.save(&mut bytes).unwrap();
+    let (head, whole) = frames(&bytes);
+    let last = whole.len() - 1;
+    assert!(last > 4, "several frames of entries");
+    let read = |frames: Vec<&[u8]>| {
+        let bytes = [vec![head], frames].concat().concat();
+        Snapshot::<u32, String>::read(bytes.as_slice()).map(|it| it.len())
+    };
+    assert!(matches!(read(whole.clone()), Ok(3_000)));
+    for at in 0..last {
+        let without = [&whole[..at], &whole[at + 1..]].concat();
+        let doubled = [&whole[..=at], &whole[at..]].concat();
+        let exchanged = [&whole[..at], &[whole[at + 1], whole[at]], &whole[at + 2..]].concat();
+        let replaced = [&whole[..at], &[whole[at + 1]], &whole[at + 1..]].concat();
+        for frames in [without, doubled, exchanged, replaced] {
+            let read = read(frames);
+            assert!(matches!(read, Err(SnapshotError::Corrupt)), "{read:?} at {at}");
+        }
+    }
+    assert!(matches!(read(whole[..last].to_vec()), Err(SnapshotError::Truncated)));
+}
+
+proptest! {
+    /// A payload of any bytes that has the right checksum: an error or entries, never a panic.
+    #[test]
+    fn any_payload(kind in 0_u8..4, payload in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let (head, whole) = frames(VERSION_1);
+        let mut bytes = [head, whole[0]].concat();
+        let before = checksum(0, &whole[0][8..]);
+        let payload = [vec![kind], payload].concat();
+        bytes.extend((payload.len() as u32).to_le_bytes());
+        bytes.extend(checksum(before, &payload).to_le_bytes());
+        bytes.extend(&payload);
+        match Snapshot::<u32, u64>::salvage(bytes.as_slice()) {
+            (_, None) => prop_assert_eq!(kind, 2),
+            (_, Some(error)) => {
+                let expected = matches!(
+                    error,
+                    SnapshotError::Corrupt | SnapshotError::Types(_) | SnapshotError::Truncated
+                );
+                prop_assert!(expected, "{}", error);
+            }
+        }
+    }
 }

@@ -131,6 +131,44 @@ impl Stats {
         Self { entries, weight, ..Self::default() }
     }
 
+    /// Statistics each number of which is another one, from 1 on, for tests of what publishes them.
+    #[cfg(any(feature = "internals", test))]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn numbered() -> Self {
+        let mut last = 0;
+        let mut next = || {
+            last += 1;
+            last
+        };
+        Self {
+            hits: next(),
+            misses: next(),
+            insertions: next(),
+            loads: next(),
+            loads_under_way: next(),
+            load_failures: next(),
+            listener_panics: next(),
+            drop_panics: next(),
+            entries: next(),
+            weight: next(),
+            pending_notifications: next(),
+            pending_drops: next(),
+            discarded_notifications: next(),
+            refused_after_close: next(),
+            reloads: next(),
+            reload_failures: next(),
+            reloads_skipped: next(),
+            reloads_under_way: next(),
+            evicted_weight: next(),
+            pending_drop_weight: next(),
+            own_bytes: next(),
+            removals: std::array::from_fn(|_| next()),
+            load_times: Durations::default(),
+            lateness: Durations::default(),
+        }
+    }
+
     /// Number of values that left with this cause.
     #[must_use]
     pub fn removed(&self, cause: RemovalCause) -> u64 {

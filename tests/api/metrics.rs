@@ -2,7 +2,7 @@
 
 use crate::common::audited::{Audited, audited};
 use cortado::metrics::Exporter;
-use cortado::{Cache, Clock, Stats};
+use cortado::{Cache, Clock, RemovalCause, Stats};
 use metrics::{
     Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
     SharedString, Unit,
@@ -120,26 +120,97 @@ fn counters_and_gauges_have_the_numbers_of_the_statistics() {
     cache.get(&9);
     cache.remove(&2);
     cache.get_with(4, || 2);
+    cache.run_pending_tasks();
+    cache.insert(6, 6);
     assert_eq!(cache.optionally_get_with(5, || None), None);
     cache.run_pending_tasks();
     kept.publish(&mut exporter, &cache.stats());
     for (name, value) in [
         ("cortado.lookups{cache.name=pages,result=hit}", 1),
         ("cortado.lookups{cache.name=pages,result=miss}", 3),
-        ("cortado.insertions{cache.name=pages}", 4),
+        ("cortado.insertions{cache.name=pages}", 5),
         ("cortado.removals{cache.name=pages,cause=explicit}", 1),
-        ("cortado.removals{cache.name=pages,cause=size}", 1),
+        ("cortado.removals{cache.name=pages,cause=size}", 2),
         ("cortado.removals{cache.name=pages,cause=expired}", 0),
-        ("cortado.evicted.weight{cache.name=pages}", 11),
+        // One was too heavy for the cache; three entries of 11 together had no room.
+        ("cortado.evicted_weight{cache.name=pages}", 11 + 11 - cache.weighted_size()),
         ("cortado.loads{cache.name=pages,result=success}", 1),
         ("cortado.loads{cache.name=pages,result=failure}", 1),
     ] {
         assert_eq!(kept.counter(name), value, "{name}");
     }
     assert_eq!(kept.gauge("cortado.entries{cache.name=pages}"), 2.0);
-    assert_eq!(kept.gauge("cortado.weight{cache.name=pages}"), 5.0);
+    assert_eq!(kept.gauge("cortado.weight{cache.name=pages}"), cache.weighted_size() as f64);
     assert!(kept.gauge("cortado.memory{cache.name=pages}") > 1_000.0);
     assert_eq!(kept.histogram("cortado.load.duration{cache.name=pages}").len(), 2);
+}
+
+/// Each number of the statistics is published, as what it is.
+#[test]
+fn each_number_has_its_metric() {
+    let kept = Kept::default();
+    let mut exporter = exporter(&kept);
+    let stats = Stats::numbered();
+    kept.publish(&mut exporter, &stats);
+    let removed = |cause| stats.removed(cause);
+    let expected = [
+        ("cortado.pending_drops{}", stats.pending_drops),
+        ("cortado.pending_drop_weight{}", stats.pending_drop_weight),
+        ("cortado.entries{}", stats.entries),
+        ("cortado.evicted_weight{}", stats.evicted_weight),
+        ("cortado.refused_insertions{}", stats.refused_after_close),
+        ("cortado.insertions{}", stats.insertions),
+        ("cortado.active_loads{}", stats.loads_under_way),
+        ("cortado.loads{result=failure}", stats.load_failures),
+        ("cortado.loads{result=success}", stats.loads),
+        ("cortado.lookups{result=hit}", stats.hits),
+        ("cortado.lookups{result=miss}", stats.misses),
+        ("cortado.memory{}", stats.own_bytes),
+        ("cortado.discarded_notifications{}", stats.discarded_notifications),
+        ("cortado.pending_notifications{}", stats.pending_notifications),
+        ("cortado.panics{source=drop}", stats.drop_panics),
+        ("cortado.panics{source=listener}", stats.listener_panics),
+        ("cortado.active_reloads{}", stats.reloads_under_way),
+        ("cortado.skipped_reloads{}", stats.reloads_skipped),
+        ("cortado.reloads{result=failure}", stats.reload_failures),
+        ("cortado.reloads{result=success}", stats.reloads),
+        ("cortado.removals{cause=expired}", removed(RemovalCause::Expired)),
+        ("cortado.removals{cause=explicit}", removed(RemovalCause::Explicit)),
+        ("cortado.removals{cause=replaced}", removed(RemovalCause::Replaced)),
+        ("cortado.removals{cause=size}", removed(RemovalCause::Size)),
+        ("cortado.weight{}", stats.weight),
+    ];
+    let state = kept.0.lock().unwrap();
+    let counters = state.counters.iter().map(|(name, value)| (name, *value));
+    let gauges = state.gauges.iter().map(|(name, value)| (name, *value as u64));
+    let published: BTreeMap<String, u64> = counters
+        .chain(gauges)
+        .map(|(name, value)| {
+            (name.replace("cache.name=pages,", "").replace("cache.name=pages", ""), value)
+        })
+        .collect();
+    let expected: BTreeMap<String, u64> =
+        expected.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    assert_eq!(published, expected);
+    let numbers: BTreeSet<u64> = published.into_values().collect();
+    assert_eq!(numbers, (1..=25).collect(), "all numbers of the statistics");
+}
+
+/// Without `record_stats` there are no durations.
+#[test]
+fn histograms_need_recorded_statistics() {
+    let kept = Kept::default();
+    let mut exporter = exporter(&kept);
+    let (clock, hand) = Clock::manual();
+    let cache: Audited<u32, u32> = audited(Cache::builder().clock(clock).build());
+    cache.get_with(1, || 1);
+    cache.insert_with_ttl(2, 2, Duration::from_secs(1));
+    hand.advance(Duration::from_secs(3));
+    cache.run_pending_tasks();
+    assert_eq!(cache.entry_count(), 1);
+    kept.publish(&mut exporter, &cache.stats());
+    assert!(kept.0.lock().unwrap().histograms.is_empty());
+    assert_eq!(kept.gauge("cortado.entries{cache.name=pages}"), 1.0);
 }
 
 /// Each duration reaches the histogram once, whatever the number of calls.
@@ -169,7 +240,7 @@ fn histograms_get_what_is_new() {
     }
 }
 
-/// The page of the guide and the documentation of `Exporter` list what is published, and no more.
+/// The documentation of `Exporter` lists what is published, and no more.
 #[test]
 fn all_metrics_are_described_and_documented() {
     let kept = Kept::default();

@@ -149,7 +149,8 @@ fn what_an_executor_does_not_drop_is_bounded() {
             let kept: Arc<Mutex<Vec<Job>>> = Arc::default();
             let keeps = Arc::clone(&kept);
             let mut builder = Cache::builder()
-                .max_capacity(CAPACITY)
+                .max_capacity(3 * CAPACITY)
+                .weigher(|_, _| 3)
                 .scheduler(scheduled)
                 .executor(move |job| keeps.lock().unwrap().push(job));
             if discards {
@@ -170,11 +171,15 @@ fn what_an_executor_does_not_drop_is_bounded() {
             });
             // The last of them may have dropped its whole share, which is 16 batches of 248.
             assert!(living.load(SeqCst) > CAPACITY + 100, "the rest is the executor's");
-            assert!(cache.stats().pending_drops > 100);
+            let stats = cache.stats();
+            assert!(stats.pending_drops > 100);
+            let weight = 3 * stats.pending_drops;
+            assert!(scheduled || stats.pending_drop_weight == weight, "{stats:?}");
             eventually("all is dropped", || {
                 cache.run_pending_tasks();
                 living.load(SeqCst) <= CAPACITY + 10 && cache.stats().pending_drops == 0
             });
+            assert_eq!(cache.stats().pending_drop_weight, 0);
         }
     });
 }

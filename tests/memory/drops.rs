@@ -173,6 +173,24 @@ fn left_after(bounded: bool, listens: bool, scheduled: bool) -> (Arc<Register>, 
 }
 
 #[test]
+fn what_a_view_holds_back_has_its_weight() {
+    let cache = audited(Cache::builder().weigher(|key, _| *key).build());
+    (1..=100).for_each(|key| cache.insert(key, 0));
+    let view = cache.pin();
+    for key in 1..=100 {
+        if key % 2 == 0 { cache.invalidate(&key) } else { cache.insert(key, 1) }
+    }
+    cache.run_pending_tasks();
+    let stats = cache.stats();
+    assert_eq!((stats.pending_drops, stats.pending_drop_weight), (100, 5_050));
+    drop(view);
+    reclaim(&cache);
+    cache.run_pending_tasks();
+    let stats = cache.stats();
+    assert_eq!((stats.pending_drops, stats.pending_drop_weight), (0, 0));
+}
+
+#[test]
 fn when_the_last_handle_is_gone_so_is_everything() {
     for (bounded, listens) in [(false, false), (true, false), (true, true)] {
         let (register, left) = left_after(bounded, listens, false);

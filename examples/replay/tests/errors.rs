@@ -157,6 +157,13 @@ fn arguments_that_make_no_sense_are_refused() {
         (&["-", "--delimiter", "#"], "not `tab`, a space or one punctuation mark"),
         (&["--jitter", "120%"], "a share is at most 1"),
         (&["--threads", "0"], "not in 1..=256"),
+        (&["--capacities", "0"], "must be at least 1"),
+        (&["--capacities", "1,x"], "`x` is not one of the units k, m, g"),
+        (&["--capacities", ","], "begins with no number"),
+        (&["--capacities", "1", "--capacity", "2"], "cannot be used with"),
+        (&["--lifetimes", "0"], "must be longer than zero"),
+        (&["--lifetimes", "1s,5x"], "`x` is not one of the units"),
+        (&["--lifetimes", "1s", "--ttl", "2s"], "cannot be used with"),
     ] {
         let run = run_with_input(arguments, b"");
         assert_eq!(run.code, Some(2), "{arguments:?}: {}", run.error);

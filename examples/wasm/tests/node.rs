@@ -1,7 +1,8 @@
 //! A cache that runs on `wasm32-unknown-unknown`, in Node.
 #![cfg(all(target_family = "wasm", target_os = "unknown"))]
 
-use cortado::{Cache, Clock, Instant, Loaded, RemovalCause, expire};
+use cortado::metrics::Exporter;
+use cortado::{Cache, Clock, Expiry, Instant, Loaded, RemovalCause, Snapshot, expire};
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -30,6 +31,67 @@ fn the_clock_of_the_host_goes_on() {
     assert_eq!(cache.get("k"), Some(1));
     while Instant::now() < until {}
     assert_eq!(cache.get("k"), None);
+}
+
+/// Lifetimes by the clock of the host: of the cache, of the call, and of what a load has found.
+#[wasm_bindgen_test]
+fn lifetimes_end_by_the_clock_of_the_host() {
+    let short = Duration::from_millis(20);
+    let cache: Cache<&str, u32> = Cache::builder().time_to_live(short).build();
+    cache.insert("cache", 1);
+    cache.insert_with_ttl("call", 2, short);
+    cache.insert_with_ttl("minute", 3, MINUTE);
+    let until = Instant::now() + short;
+    assert_eq!(cache.load("load", || Loaded::new(4).until(until)), 4);
+    let of = |key| cache.get(key);
+    assert_eq!(["cache", "call", "minute", "load"].map(of), [Some(1), Some(2), Some(3), Some(4)]);
+    let end = Instant::now() + short;
+    while Instant::now() < end {}
+    assert_eq!(["cache", "call", "minute", "load"].map(of), [None, None, Some(3), None]);
+}
+
+/// The hooks of a policy take the time of the operation.
+#[wasm_bindgen_test]
+fn hooks_take_the_time() {
+    #[derive(Clone, Default)]
+    struct Times(Arc<Mutex<Vec<Instant>>>);
+    impl Expiry<u32, u32> for Times {
+        fn expire_after_create(&self, _: &u32, _: &u32, now: Instant) -> Option<Duration> {
+            self.0.lock().unwrap().push(now);
+            Some(MINUTE)
+        }
+    }
+    let (clock, hand) = Clock::manual();
+    let times = Times::default();
+    let cache = Cache::builder().expire_after(times.clone()).clock(clock).build();
+    cache.insert(1, 1);
+    hand.advance(MINUTE / 2);
+    cache.insert(2, 2);
+    let times = times.0.lock().unwrap();
+    assert_eq!(times[1] - times[0], MINUTE / 2);
+    assert_eq!(cache.expires_in(&1).due(), Some(MINUTE / 2));
+}
+
+#[wasm_bindgen_test]
+fn entries_are_saved_and_restored() {
+    let cache: Cache<u32, String> = Cache::new(10);
+    cache.insert_with_ttl(1, "one".to_owned(), MINUTE);
+    let mut bytes = Vec::new();
+    assert_eq!(cache.save(&mut bytes).unwrap(), 1);
+    let cache: Cache<u32, String> = Cache::new(10);
+    let mut snapshot = Snapshot::read(bytes.as_slice()).unwrap();
+    assert_eq!(cache.restore(&mut snapshot, 10), 1);
+    assert_eq!(cache.get(&1).as_deref(), Some("one"));
+    assert!(cache.expires_in(&1).due().is_some_and(|left| left <= MINUTE));
+}
+
+/// With a recorder of the crate metrics that does nothing: publishing and spans do not panic.
+#[wasm_bindgen_test]
+fn statistics_are_published_and_loads_have_spans() {
+    let cache: Cache<u32, u32> = Cache::builder().name("pages").record_stats(true).build();
+    assert_eq!(cache.get_with(1, || 7), 7);
+    Exporter::new("pages").publish(&cache.stats());
+    assert_eq!(cache.stats().load_times().count(), 1);
 }
 
 #[wasm_bindgen_test]
