@@ -165,6 +165,63 @@ fn a_load_of_a_task_has_a_span() {
     assert_eq!(spans.ended(), [seen("cache.load", "value"), seen("cache.load_many", "value")]);
 }
 
+/// A load whose task is dropped ends its span, without an outcome.
+#[test]
+fn a_load_that_is_cancelled_ends_its_span() {
+    let spans = Spans::default();
+    let _subscriber = tracing::subscriber::set_default(spans.subscriber());
+    let cache: TasksAudited<u32, u32> =
+        tasks_audited(future::Cache::builder().name("pages").build());
+    let mut load = Box::pin(cache.get_with(1, std::future::pending()));
+    let first = async { assert!(futures_util::poll!(&mut load).is_pending()) };
+    pollster::block_on(first.instrument(info_span!("request")));
+    assert_eq!(spans.ended(), []);
+    drop(load);
+    assert_eq!(spans.ended(), [seen("cache.load", "")]);
+}
+
+/// A load by a guard is one from the call that gives the guard to what ends it.
+#[test]
+fn a_load_by_a_guard_has_a_span() {
+    let spans = Spans::default();
+    let _subscriber = tracing::subscriber::set_default(spans.subscriber());
+    let cache = pages();
+    info_span!("request").in_scope(|| {
+        let guard = cache.get_value_or_guard(&1).unwrap_err();
+        assert_eq!(spans.ended(), []);
+        guard.insert(1);
+        assert_eq!(spans.ended(), [seen("cache.load", "value")]);
+        drop(cache.get_value_or_guard(&2).unwrap_err());
+    });
+    assert_eq!(spans.ended(), [seen("cache.load", "")]);
+}
+
+/// A thread that waits for another one's load has no span.
+#[test]
+fn a_stored_loader_of_threads_has_one_span_for_all_callers() {
+    let spans = Spans::default();
+    let dispatch = tracing::Dispatch::new(spans.subscriber());
+    let load = |key: u32| {
+        std::thread::sleep(Duration::from_millis(20));
+        Ok::<_, ()>(Loaded::new(key))
+    };
+    let cache = loading_audited(Cache::builder().name("pages").build_with_loader(load));
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let _subscriber = tracing::dispatcher::set_default(&dispatch);
+                info_span!("request").in_scope(|| assert_eq!(cache.get(&1), Ok(1)));
+            });
+        }
+    });
+    assert_eq!(spans.ended(), [seen("cache.load", "value")]);
+    let _subscriber = tracing::dispatcher::set_default(&dispatch);
+    let minute = Duration::from_secs(60);
+    let limits = cortado::LoadLimits { soft: minute, hard: minute };
+    info_span!("request").in_scope(|| assert_eq!(cache.get_within(&2, limits), Ok(2)));
+    assert_eq!(spans.ended(), [seen("cache.load", "value")]);
+}
+
 /// Waiters have no span: one loader runs.
 #[test]
 fn who_waits_has_no_span() {
