@@ -1,4 +1,4 @@
-//! Three processes share a cache, and show each second what they see: reads, loads, how long an old
+//! Three processes share a cache, and show each second what they see: hits, loads, how long an old
 //! value was seen after it was replaced, and outages. A fourth one, the parent, writes, and stops
 //! the server for two seconds.
 //!
@@ -10,6 +10,7 @@
 //! tokio with the features `full`; tempfile.
 
 use cortado_redis::{Outage, Server, TieredCache};
+use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -47,33 +48,26 @@ struct Seen {
     staleness: AtomicU64,
 }
 
-/// A reader. It learns from the server's other keys what the newest price is.
+/// A reader.
 async fn read(port: u16) {
     let (prices, seen) = (prices(port), Arc::<Seen>::default());
-    let latest: Prices = TieredCache::builder(
-        Server::at(&format!("redis://127.0.0.1:{port}")).expect("an address"),
-        "latest",
-    )
-    .build();
     for task in 0..4 {
-        let (prices, latest, seen) = (prices.clone(), latest.clone(), Arc::clone(&seen));
+        let (prices, seen) = (prices.clone(), Arc::clone(&seen));
         tokio::spawn(async move {
+            let mut last = HashMap::new();
             for number in task.. {
                 let key = number % KEYS;
                 match prices.load(&key, async { Ok::<_, std::io::Error>(now()) }).await {
                     Ok(price) => {
                         seen.reads.fetch_add(1, Relaxed);
-                        // The time of the last change, if this process has been told of it.
-                        if let Some(changed) = latest.local().get(&key)
-                            && changed > price
-                        {
-                            seen.staleness.fetch_max(now().saturating_sub(changed), Relaxed);
+                        if last.insert(key, price).is_some_and(|before| before != price) {
+                            // So long ago the new price was set, and until now the old one seen.
+                            seen.staleness.fetch_max(now().saturating_sub(price), Relaxed);
                         }
                     }
                     Err(_) => _ = seen.failures.fetch_add(1, Relaxed),
                 }
                 if number % 64 == 0 {
-                    let _ = latest.get(&key).await;
                     sleep(Duration::from_micros(200)).await;
                 }
             }
@@ -83,11 +77,11 @@ async fn read(port: u16) {
     loop {
         sleep(Duration::from_secs(1)).await;
         let stats = prices.stats();
+        let fetches = stats.fetches - before.fetches;
         println!(
-            "{:>9} reads, {:>4} from the server, {:>3} loads, {:>4} pushes, {:>6} served stale, {:>5} failed, \
+            "{:>7} hits, {fetches:>4} reads of the server, {:>3} loads, {:>4} pushes, {:>6} served stale, {:>5} failed, \
              stale for {:>5.1} ms, {:?}",
-            seen.reads.swap(0, Relaxed),
-            stats.fetches - before.fetches,
+            seen.reads.swap(0, Relaxed).saturating_sub(fetches),
             stats.loads - before.loads,
             stats.pushes - before.pushes,
             stats.stale_served - before.stale_served,
@@ -155,11 +149,6 @@ async fn main() {
     sleep(Duration::from_millis(300)).await;
     let readers: Vec<_> = (1..=PROCESSES).map(|number| start_reader(port, number)).collect();
     let (prices, begun) = (prices(port), Instant::now());
-    let latest: Prices = TieredCache::builder(
-        Server::at(&format!("redis://127.0.0.1:{port}")).expect("an address"),
-        "latest",
-    )
-    .build();
     let (mut stopped, mut number) = (false, 0);
     while begun.elapsed() < Duration::from_secs(SECONDS) {
         if !stopped && begun.elapsed() > Duration::from_secs(SECONDS / 2) {
@@ -172,9 +161,7 @@ async fn main() {
         }
         number += 1;
         let (key, price) = (number % KEYS, now());
-        if prices.insert(&key, price).await.is_ok() {
-            let _ = latest.insert(&key, price).await;
-        }
+        let _ = prices.insert(&key, price).await;
         sleep(Duration::from_millis(10)).await;
     }
     drop((readers, running));

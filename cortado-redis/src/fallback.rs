@@ -6,6 +6,7 @@
 
 use crate::builder::Weigher;
 use crate::slot::Slot;
+use cortado::{Loaded, Op};
 use std::hash::Hash;
 use std::time::Duration;
 
@@ -62,11 +63,11 @@ where
     /// The loader has failed, and is asked again at this time.
     pub fn has_failed(&self, key: &K, again: u64) {
         let Some(values) = &self.values else { return };
-        if let Some(kept) = values.get_entry(key) {
+        let _ = values.entry(key.clone()).and_compute_with(|kept| {
+            let Some(kept) = kept else { return Op::Nop };
             let left = kept.expires_in().unwrap_or(self.at_most);
-            let slot = kept.slot.clone();
-            values.insert_with_ttl(key.clone(), Kept { slot, again }, left);
-        }
+            Op::PutLoaded(Loaded::with_ttl(Kept { again, ..(*kept).clone() }, left))
+        });
     }
 
     pub fn forget(&self, key: &K) {

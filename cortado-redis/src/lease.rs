@@ -9,24 +9,28 @@ use crate::wire::Token;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
+use std::time::Instant;
 use tokio::runtime::Handle;
 
 pub(crate) struct Lease {
     pub link: Arc<Link>,
     pub raw: Vec<u8>,
     pub token: Token,
+    /// Before it was asked for.
+    begun: Instant,
     /// Whether it is to be given back.
     held: bool,
 }
 
 impl Lease {
     pub fn new(link: &Arc<Link>, raw: Vec<u8>, token: Token) -> Self {
-        Self { link: Arc::clone(link), raw, token, held: true }
+        Self { link: Arc::clone(link), raw, token, begun: Instant::now(), held: true }
     }
 
     /// Renews it in time for two more attempts, as long as it stands. Never ends.
     pub async fn renew(&self, lease: Duration) -> Infallible {
-        let (mut pause, text) = (lease / 3, millis(Some(lease)));
+        let text = millis(Some(lease));
+        let mut pause = (lease / 3).saturating_sub(self.begun.elapsed());
         loop {
             tokio::time::sleep(pause).await;
             let renewed = self.link.eval(Script::Renew, &self.raw, &[&self.token, &text]).await;

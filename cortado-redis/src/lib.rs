@@ -46,7 +46,8 @@
 //!    breaks it, so a value that was loaded before is never stored after it. A dead process's lease
 //!    ends within [`Builder::lease`]. Two loaders run at once only if the key is removed, evicted
 //!    or lost in a failover during the load, if the loading process is paused or cut off for as
-//!    long as the lease, or if a [refresh](Builder::refresh_ahead) takes longer than the lease.
+//!    long as the lease, or if a [refresh](Builder::refresh_ahead) takes longer than the lease or
+//!    than what is left of the value's life.
 //! 5. **An error is an error.** A write that the server does not acknowledge, a value that is none
 //!    of this cache's, a server that cannot be asked: each has a name in [`Error`].
 //!
@@ -103,6 +104,11 @@
 //! server a span `cache.exchange` of the level debug. Hits have none.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
+
+/// Its program is compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 mod builder;
 mod bulk;

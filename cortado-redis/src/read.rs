@@ -15,6 +15,7 @@ use cortado::{Entry, Loaded};
 use futures_util::stream::{self, StreamExt};
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// What the server has for a key.
@@ -37,6 +38,28 @@ pub(crate) struct Original<V> {
 /// A read of the server under way.
 pub(crate) type Reading<'i, V> =
     Pin<Box<dyn Future<Output = Result<Option<V>, Error>> + Send + 'i>>;
+
+/// What a call knows of the shared reads that it has waited for. The first may have begun long
+/// before it, with a call that is polled no more, and what it has read may be older than a copy may
+/// be. A second one has begun after the call.
+#[derive(Default)]
+pub(crate) struct Joined {
+    asks: AtomicBool,
+    has_waited: bool,
+}
+
+impl Joined {
+    /// This call asks the server.
+    pub fn asks(&self) {
+        self.asks.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether what was read is too old.
+    pub fn is_old(&mut self, is_good: impl FnOnce() -> bool) -> bool {
+        let is_first = !std::mem::replace(&mut self.has_waited, true);
+        is_first && !*self.asks.get_mut() && !is_good()
+    }
+}
 
 /// By which connection, and when, a request was sent.
 #[derive(Clone, Copy)]
@@ -66,14 +89,28 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
     }
 
     async fn read(&self, key: K) -> Result<Option<V>, Error> {
+        let mut joined = Joined::default();
         loop {
             let trusted = self.link.trusted();
             let refused = |slot: &Slot<V>, times| !self.is_good(slot, trusted, times);
-            let read = self.local.load_if(&key, |old| self.fetch(&key, old), refused);
-            if let Some(made) = self.unless_held(&key, read).await {
-                return made.map(|slot| slot.value).map_err(|failed| (*failed).clone());
+            let fetch = |old| {
+                joined.asks();
+                self.fetch(&key, old)
+            };
+            let read = self.local.load_if(&key, fetch, refused);
+            match self.unless_held(&key, read).await {
+                Some(Ok(slot)) if joined.is_old(|| self.is_good_now(&slot)) => {}
+                Some(made) => {
+                    return made.map(|slot| slot.value).map_err(|failed| (*failed).clone());
+                }
+                None => {}
             }
         }
+    }
+
+    /// Whether it is the server's value, and alive, at this moment.
+    pub fn is_good_now(&self, slot: &Slot<V>) -> bool {
+        slot.is_good(self.link.trusted(), self.now(), || self.now())
     }
 
     /// The outcome of a shared read; `None` if it takes longer than any exchange. Then the call

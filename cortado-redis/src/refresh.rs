@@ -12,7 +12,7 @@ use crate::wire::Stamp;
 use std::collections::HashSet;
 use std::future::Future;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 /// Keys that this process refreshes, or has just tried to.
 pub struct Refreshing<K>(Mutex<HashSet<K>>);
@@ -31,17 +31,19 @@ impl<K: Hash + Eq + Clone> Refreshing<K> {
     }
 }
 
-/// Ends it also if the loader panics.
-struct Ends<K: RedisKey, V: Clone + Send + Sync + 'static>(Arc<Inner<K, V>>, K);
+/// Ends it also if the loader panics. It keeps no cache.
+struct Ends<K: RedisKey, V: Clone + Send + Sync + 'static>(Weak<Inner<K, V>>, K);
 
 impl<K: RedisKey, V: Clone + Send + Sync + 'static> Drop for Ends<K, V> {
     fn drop(&mut self) {
-        self.0.refreshing.end(&self.1);
+        if let Some(inner) = self.0.upgrade() {
+            inner.refreshing.end(&self.1);
+        }
     }
 }
 
-const BUSY: i64 = 1;
-const OURS: i64 = 2;
+const OURS: i64 = 1;
+const BUSY: i64 = 2;
 
 impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
     /// Which value it is, if it is time to load the next one.
@@ -59,14 +61,17 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
         if !self.refreshing.begin(&key) {
             return;
         }
-        let ends = Ends(Arc::clone(self), key);
+        let ends = Ends(Arc::downgrade(self), key);
+        let pause = self.settings.lease.min(self.settings.refresh_ahead) / 4;
+        let this = Arc::clone(self);
         let task = async move {
-            let Ends(this, key) = &ends;
-            let pause = this.renew_value(key, stamp, loader).await;
-            if pause {
+            let is_later = this.renew_value(&ends.1, stamp, loader).await;
+            drop(this);
+            if is_later {
                 // Somebody else is at it, or it failed: the next try is for later.
-                tokio::time::sleep(this.settings.lease.min(this.settings.refresh_ahead) / 4).await;
+                tokio::time::sleep(pause).await;
             }
+            drop(ends);
         };
         tokio::spawn(span::of_caller(task));
     }
@@ -76,12 +81,11 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
     where
         F: Future<Output = Result<Option<Loaded<V>>, E>>,
     {
-        let (raw, most) = (self.raw(key), self.most());
-        let lease = millis(Some(self.settings.lease));
-        let claim = self.link.eval(Script::Refresh, &raw, &[&most, &stamp.text(), &lease]).await;
-        match claim.map(|answer| answer.reply.pair()) {
-            Ok(Some((Reply::Number(OURS), _))) => {}
-            Ok(Some((Reply::Number(BUSY), _))) | Err(_) => return true,
+        let (raw, lease) = (self.raw(key), millis(Some(self.settings.lease)));
+        let claim = self.link.eval(Script::Refresh, &raw, &[&stamp.text(), &lease]).await;
+        match claim.map(|answer| answer.reply) {
+            Ok(Reply::Number(OURS)) => {}
+            Ok(Reply::Number(BUSY)) | Err(_) => return true,
             Ok(_) => {
                 // Another value by now: the next read gets it.
                 self.local.sync().invalidate(key);

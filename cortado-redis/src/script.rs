@@ -65,7 +65,7 @@ return {v, redis.call('PTTL', KEYS[1])}";
 const LEASE: &str = r"
 local v = redis.call('GET', KEYS[1])
 if v and #v > tonumber(ARGV[1]) then return {#v, -4} end
-if v and not (ARGV[4] == '1' and string.sub(v, 1, 1) == 'N') then return {v, redis.call('PTTL', KEYS[1])} end
+if v and not (ARGV[4] == '1' and #v == 32 and string.sub(v, 1, 3) == 'N1-') then return {v, redis.call('PTTL', KEYS[1])} end
 redis.call('SET', KEYS[1], 'L1'..ARGV[2], 'PX', ARGV[3])
 return {false, -3}";
 
@@ -89,20 +89,17 @@ if ARGV[3] == '0' then redis.call('SET', KEYS[1], ARGV[2])
 else redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3]) end
 return 1";
 
-/// Begins to refresh the value with the stamp: `{2, PTTL}`; `{1, PTTL}` if somebody else is at it;
-/// what is there now if that is another value. Arguments: the most bytes, the stamp, milliseconds.
+/// Begins to refresh the value with the stamp: 1; or 2 if somebody else is at it, 0 if that value
+/// is gone. Arguments: the stamp, milliseconds.
 const REFRESH: &str = r"
 local v = redis.call('GET', KEYS[1])
-if not v then return {false, -2} end
-if #v > tonumber(ARGV[1]) then return {#v, -4} end
-local left = redis.call('PTTL', KEYS[1])
-if #v < 32 or string.sub(v, 4, 19) ~= ARGV[2] then return {v, left} end
+if not v or #v < 32 or string.sub(v, 4, 19) ~= ARGV[1] then return 0 end
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
-if tonumber(string.sub(v, 20, 32)) > now then return {1, left} end
-local claimed = string.format('%013.0f', now + ARGV[3])
+if tonumber(string.sub(v, 20, 32)) > now then return 2 end
+local claimed = string.format('%013.0f', now + ARGV[2])
 redis.call('SET', KEYS[1], string.sub(v, 1, 19)..claimed..string.sub(v, 33), 'KEEPTTL')
-return {2, left}";
+return 1";
 
 /// Stores the value over the one with the stamp: 1, or 0 if that is gone. Arguments: the stamp,
 /// bytes, milliseconds.
@@ -123,8 +120,9 @@ return 1";
 /// milliseconds.
 const WRITE_IF_ABSENT: &str = r"
 local v = redis.call('GET', KEYS[1])
-local kind = v and string.sub(v, 1, 1)
-if v and kind ~= 'L' and kind ~= 'N' then return 0 end
+local none = v and #v == 32 and string.sub(v, 1, 3) == 'N1-'
+local lease = v and #v == 34 and string.sub(v, 1, 2) == 'L1'
+if v and not none and not lease then return 0 end
 if ARGV[2] == '0' then redis.call('SET', KEYS[1], ARGV[1])
 else redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) end
 return 1";
@@ -132,14 +130,17 @@ return 1";
 /// Removes the key: 1 if it had a value, or 0.
 const REMOVE: &str = r"
 local was = redis.call('TYPE', KEYS[1]).ok
-if was == 'string' then was = redis.call('GETRANGE', KEYS[1], 0, 0) end
+local v = was == 'string' and redis.call('GETRANGE', KEYS[1], 0, 34)
 redis.call('UNLINK', KEYS[1])
-if was == 'none' or was == 'L' or was == 'N' then return 0 end
+if was == 'none' then return 0 end
+if v and #v == 32 and string.sub(v, 1, 3) == 'N1-' then return 0 end
+if v and #v == 34 and string.sub(v, 1, 2) == 'L1' then return 0 end
 return 1";
 
 /// Changes the life of a value: 1, or 0 if there is none. Arguments: milliseconds (0: for ever).
 const EXPIRE: &str = r"
-if redis.call('GETRANGE', KEYS[1], 0, 0) ~= 'V' then return 0 end
+local v = redis.call('GETRANGE', KEYS[1], 0, 31)
+if #v < 32 or string.sub(v, 1, 2) ~= 'V1' then return 0 end
 if ARGV[1] == '0' then redis.call('PERSIST', KEYS[1])
 else redis.call('PEXPIRE', KEYS[1], ARGV[1]) end
 return 1";

@@ -9,7 +9,7 @@ use crate::error::{Error, LoadError};
 use crate::key::RedisKey;
 use crate::lease::Lease;
 use crate::link::{Answer, Reply, locked};
-use crate::read::Fetched;
+use crate::read::{Fetched, Joined};
 use crate::script::Script;
 use crate::slot::{Slot, known_until, millis};
 use crate::stats::count;
@@ -66,28 +66,36 @@ impl<V, E> Clone for Wait<V, E> {
 /// Why a read of the server has brought no value; all who waited for it share it.
 enum Stop<V, E> {
     Wait(Wait<V, E>),
+    /// A loader has just failed, and this replaces its error.
+    Stale(Slot<V>),
     Failed(LoadError<E>),
 }
 
 impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
     /// Looks the key up on both levels, or takes its lease. Waits for no loader.
     pub async fn turn<E: Send + Sync + 'static>(&self, key: &K, optional: bool) -> Turn<V, E> {
+        let mut joined = Joined::default();
         loop {
             let ours = Mutex::new(None);
             let trusted = self.link.trusted();
             let refused = |slot: &Slot<V>, times| {
                 !(slot.answers(optional) && self.is_good(slot, trusted, times))
             };
-            let read = |old| self.read_or_lease(key, optional, old, &ours);
+            let read = |old| {
+                joined.asks();
+                self.read_or_lease(key, optional, old, &ours)
+            };
             let read = self.local.load_if(key, read, refused);
             let Some(read) = self.unless_held(key, read).await else { continue };
             return match read {
+                Ok(slot) if joined.is_old(|| self.is_good_now(&slot)) => continue,
                 Ok(slot) if slot.answers(optional) => Turn::Found(slot.value),
                 // A plain read that was joined has found nothing.
                 Ok(_) => continue,
                 Err(stop) => match (locked(&ours).take(), &*stop) {
                     (Some(lead), _) => Turn::Ours(lead),
                     (None, Stop::Wait(wait)) => Turn::Wait(wait.clone()),
+                    (None, Stop::Stale(slot)) => Turn::Found(slot.value.clone()),
                     (None, Stop::Failed(error)) => Turn::Failed(error.clone()),
                 },
             };
@@ -115,7 +123,7 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
                 }
                 Ok(_) => {
                     count(&self.counts.stale_served);
-                    Ok(Loaded::with_ttl(stale, Duration::ZERO))
+                    Err(Stop::Stale(stale))
                 }
                 Err(error) => Err(fail(error)),
             };
@@ -177,7 +185,12 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
         if !self.settings.stale_on_error.is_zero()
             && let Some(old) = self.may_replace_an_error(old.clone(), true)
         {
+            let stamp = old.stamp;
             self.fallback.keep(key, old);
+            // This process may have removed the key meanwhile: a removal is never undone.
+            if self.local.sync().peek(key).is_none_or(|now| now.stamp != stamp) {
+                self.fallback.forget(key);
+            }
         }
     }
 

@@ -91,7 +91,8 @@ pub fn parse(bytes: &[u8]) -> Result<Found<'_>, Error> {
         return Err(Error::UnknownFormat { version: version - b'0', codec });
     }
     if kind == b'L' {
-        return Ok(Found::Lease);
+        let is_lease = bytes.len() == LEASE && bytes[2..].iter().all(|byte| DIGITS.contains(byte));
+        return if is_lease { Ok(Found::Lease) } else { Err(Error::Foreign) };
     }
     let (Some(stamp), Some(payload)) = (stamp_of(bytes), bytes.get(HEADER..)) else {
         return Err(Error::Foreign);
@@ -99,10 +100,11 @@ pub fn parse(bytes: &[u8]) -> Result<Found<'_>, Error> {
     if !bytes[STAMP.end..HEADER].iter().all(u8::is_ascii_digit) {
         return Err(Error::Foreign);
     }
-    Ok(match kind {
-        b'V' => Found::Value { codec: bytes[2], stamp, payload },
-        _ => Found::Negative { stamp },
-    })
+    match kind {
+        b'V' => Ok(Found::Value { codec: bytes[2], stamp, payload }),
+        _ if bytes[2] == NO_CODEC && payload.is_empty() => Ok(Found::Negative { stamp }),
+        _ => Err(Error::Foreign),
+    }
 }
 
 #[cfg(test)]
@@ -132,6 +134,19 @@ mod tests {
         let whole = header(Some(b'p'));
         for bytes in [b"".as_slice(), b"V", b"hello", b"Vx", &whole[..HEADER - 1], b"X1"] {
             assert!(matches!(parse(bytes), Err(Error::Foreign)), "{bytes:?}");
+        }
+        let (negative, lease) = (header(None), [b"L1".as_slice(), &token()].concat());
+        let more = |bytes: &[u8]| [bytes, b"0"].concat();
+        for bytes in [
+            b"L1".to_vec(),
+            b"L100".to_vec(),
+            lease[..LEASE - 1].to_vec(),
+            more(&lease),
+            [&lease[..LEASE - 1], b"~"].concat(),
+            more(&negative),
+            [b"N1p", &negative[3..]].concat(),
+        ] {
+            assert!(matches!(parse(&bytes), Err(Error::Foreign)), "{bytes:?}");
         }
         let mut newer = whole.clone();
         newer[1] = b'2';

@@ -96,11 +96,13 @@ impl Link {
         let connection = connection.map_err(|error| self.refusal(error_of(&error)))?;
         let live = Live { generation, connection, answered: AtomicBool::new(true), trouble };
         // Before tracking begins: a replica is not asked.
-        self.check_role(&live).await?;
+        let role = self.check_role(&live).await;
         let sent = Instant::now();
-        if self.tracks() {
+        // What does not know the command is asked: it may know nothing of tracking, too.
+        if self.tracks() && matches!(role, Ok(()) | Err(Error::Server(_))) {
             self.begin_tracking(&live).await?;
         }
+        role?;
         let live = Arc::new(live);
         self.publish(Arc::clone(&live), sent);
         // A loss before the publication has distrusted nothing.

@@ -171,8 +171,9 @@ impl Link {
 
     #[inline]
     pub fn trusted(&self) -> Trusted {
-        let generation = self.trust.generation.load(Ordering::Acquire);
-        Trusted { generation, until: self.trust.until.load(Ordering::Relaxed) }
+        // In this order: with the time of a newer generation comes that generation, or none.
+        let until = self.trust.until.load(Ordering::Acquire);
+        Trusted { generation: self.trust.generation.load(Ordering::Acquire), until }
     }
 
     /// Until when a value that was read in this generation was known to be the server's.
@@ -224,7 +225,7 @@ impl Link {
     fn publish(&self, live: Arc<Live>, sent: Instant) {
         let Some(sink) = self.sink() else { return };
         let until = if self.tracks() { sink.time(sent + self.settings.bound) } else { u64::MAX };
-        self.trust.until.store(until, Ordering::Relaxed);
+        self.trust.until.store(until, Ordering::Release);
         self.trust.generation.store(live.generation, Ordering::Release);
         let is_first = self.counts.connects.fetch_add(1, Ordering::Relaxed) == 0;
         self.state.send_replace(State::Up(live));

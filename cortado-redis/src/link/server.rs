@@ -6,7 +6,7 @@ use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo,
-    ProtocolVersion,
+    ProtocolVersion, RedisResult,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -105,8 +105,19 @@ impl Server {
         let settings = info.redis_settings().clone().set_protocol(protocol);
         let tcp = TcpSettings::default().set_nodelay(true);
         let info = info.set_redis_settings(settings).set_tcp_settings(tcp);
-        Client::open(info).map_err(|error| Error::Address(error.to_string().into()))
+        open(info).map_err(|error| Error::Address(error.to_string().into()))
     }
+}
+
+fn open(info: ConnectionInfo) -> RedisResult<Client> {
+    // Where a program has two providers of cryptography, rustls panics unless one was chosen.
+    #[cfg(feature = "tls")]
+    if matches!(info.addr(), ConnectionAddr::TcpTls { .. })
+        && rustls::crypto::CryptoProvider::get_default().is_none()
+    {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+    Client::open(info)
 }
 
 fn parse(url: &str) -> Result<ConnectionInfo, Error> {
@@ -120,7 +131,7 @@ async fn asked(
     name: &str,
     within: Duration,
 ) -> Result<(String, u16), Error> {
-    let client = Client::open(sentinel.clone()).map_err(|error| error_of(&error))?;
+    let client = open(sentinel.clone()).map_err(|error| error_of(&error))?;
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(within))
         .set_response_timeout(Some(within));

@@ -27,13 +27,14 @@ impl Link {
     pub(super) fn supervise(self: &Arc<Self>) {
         let mut supervisor = locked(&self.supervisor);
         if supervisor.as_ref().is_none_or(tokio::task::JoinHandle::is_finished) {
-            let present = match self.state.send_replace(State::Connecting) {
-                State::Up(live) => Some(live),
+            let present = match &*self.state.borrow() {
+                State::Up(live) => Some(Arc::clone(live)),
                 _ => None,
             };
             if let Some(live) = present {
                 self.distrust(live.generation, &live.trouble);
             }
+            self.state.send_replace(State::Connecting);
             *supervisor = Some(tokio::spawn(run(Arc::downgrade(self))));
         }
     }
@@ -83,9 +84,10 @@ async fn watch(link: &Weak<Link>, live: &Live, settings: &LinkSettings) {
     };
     let patience = PATIENCE.max(settings.reply_within * 2);
     let is_lost = || live.trouble.lost.load(Ordering::SeqCst);
-    let mut silent_since = None;
+    // When the last round began in which an answer came.
+    let mut heard = Instant::now();
+    let mut is_silent = false;
     loop {
-        let is_silent = silent_since.is_some();
         let trouble = is_silent || timeout(every, live.trouble.notify.notified()).await.is_ok();
         if trouble && !is_lost() {
             // Exchanges that fail one after the other ask for one look at a time.
@@ -96,16 +98,16 @@ async fn watch(link: &Weak<Link>, live: &Live, settings: &LinkSettings) {
         }
         let Some(this) = link.upgrade() else { return };
         let sent = Instant::now();
-        let within = settings.reply_within.min(every * 2);
-        match timeout(within, this.check_role(live)).await {
-            Ok(Ok(())) => this.proof(live, sent),
+        match this.check_role(live).await {
+            Ok(()) => this.proof(live, sent),
             // Trust ends by itself. A late answer brings it back: all changes are told before it.
-            Ok(Err(Error::TimedOut)) | Err(_) => {}
-            Ok(Err(_)) => return,
+            Err(Error::TimedOut) => {}
+            Err(_) => return,
         }
-        if live.answered.swap(false, Ordering::Relaxed) {
-            silent_since = None;
-        } else if silent_since.get_or_insert(sent).elapsed() >= patience {
+        is_silent = !live.answered.swap(false, Ordering::Relaxed);
+        if !is_silent {
+            heard = sent;
+        } else if heard.elapsed() >= patience {
             return;
         }
     }

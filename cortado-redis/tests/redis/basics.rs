@@ -1,11 +1,10 @@
 //! Each operation, beside another client of the same keys.
 
 use crate::support::*;
-use cortado_redis::{LinkState, Loaded};
+use cortado_redis::{Builder, Coherence, Json, LinkState, Loaded, RedisKey, TieredCache};
 use redis::Commands;
-use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
-use std::task::Poll;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 
 /// The bytes of a value, as another process of this crate writes them.
@@ -112,6 +111,58 @@ fn lifetimes_are_the_servers() {
     });
 }
 
+/// What one process says of a life holds for the copies of all.
+#[test]
+fn copies_follow_changes_of_lives() {
+    with_server(async |server| {
+        let (one, two) = (texts(server.port, |it| it), texts(server.port, |it| it));
+        one.insert("k", "v".to_owned()).await.unwrap();
+        for cache in [&one, &two] {
+            kept(cache, "k", "v").await;
+        }
+        assert!(one.expire("k", ms(400)).await.unwrap());
+        let begun = std::time::Instant::now();
+        for cache in [&one, &two] {
+            until("kept anew", async || {
+                cache.get("k").await.unwrap();
+                cache.local().get("k").is_some() || begun.elapsed() > ms(300)
+            })
+            .await;
+        }
+        assert!(two.persist("k").await.unwrap());
+        tokio::time::sleep(ms(500)).await;
+        for cache in [&one, &two] {
+            assert_eq!(get(cache, "k").await.as_deref(), Some("v"), "it lives on");
+            kept(cache, "k", "v").await;
+        }
+        assert!(one.expire("k", ms(100)).await.unwrap());
+        for cache in [&one, &two] {
+            until("over", async || get(cache, "k").await.is_none()).await;
+        }
+    });
+}
+
+/// The life of a copy counts from before the server was asked.
+#[test]
+fn a_slow_answer_lengthens_no_life() {
+    with_server(async |server| {
+        let proxy = Proxy::to(server.port).await;
+        let cache = texts(proxy.port, |it| it);
+        assert_eq!(get(&cache, "other").await, None);
+        proxy.set(Mode::Delay(ms(200)));
+        let mut other = server.raw();
+        redis::cmd("DEBUG").arg("SET-ACTIVE-EXPIRE").arg(0).exec(&mut other).unwrap();
+        let begun = std::time::Instant::now();
+        other.pset_ex::<_, _, ()>("t:k", value("v"), 600).unwrap();
+        assert_eq!(get(&cache, "k").await.as_deref(), Some("v"));
+        let read = begun.elapsed();
+        assert!(read >= ms(200));
+        let last = read + last_seen(&cache, "k", "v", ms(800)).await;
+        assert!(last <= ms(601), "{last:?} after the write");
+        assert!(last >= ms(450), "{last:?} after the write");
+    });
+}
+
 /// The server tells of an expired key only when it comes across it.
 #[test]
 fn a_copy_ends_with_its_original() {
@@ -154,10 +205,16 @@ fn flushes_and_clears_take_everything() {
         cache.clear().await.unwrap();
         assert_eq!(cache.get_many(&keys).await.unwrap(), vec![None; keys.len()]);
         assert_eq!(redis::cmd("DBSIZE").query::<u64>(&mut other).unwrap(), 1);
-        cache.insert(&keys[0], "again".to_owned()).await.unwrap();
-        redis::cmd("FLUSHALL").exec(&mut other).unwrap();
-        until("flushed", async || get(&cache, "0").await.is_none()).await;
-        assert!(cache.stats().flushes >= 1);
+        let prefixed = texts(server.port, |it| it.coherence(Coherence::Prefix));
+        for cache in [&cache, &prefixed] {
+            cache.insert("0", "again".to_owned()).await.unwrap();
+            kept(cache, "0", "again").await;
+            redis::cmd("FLUSHALL").exec(&mut other).unwrap();
+            let last = last_seen(cache, "0", "again", ms(1_500)).await;
+            assert!(last <= ms(1_000), "{last:?}");
+            assert_eq!(get(cache, "0").await, None);
+            assert!(cache.stats().flushes >= 1);
+        }
     });
 }
 
@@ -206,7 +263,7 @@ fn a_cache_outlives_the_runtime_of_its_connection() {
 #[test]
 fn a_call_that_is_held_holds_nobody_up() {
     with_server(async |server| {
-        let set = |it: cortado_redis::Builder<String, String>| {
+        let set = |it: TextsBuilder| {
             it.reply_within(Duration::from_millis(200)).connect_within(Duration::from_millis(200))
         };
         let proxy = Proxy::to(server.port).await;
@@ -214,10 +271,6 @@ fn a_call_that_is_held_holds_nobody_up() {
         cache.insert("k", "v".to_owned()).await.unwrap();
         assert_eq!(get(&cache, "unknown").await, None);
         proxy.set(Mode::Delay(Duration::from_millis(20)));
-        let is_pending = async |read: Pin<&mut dyn Future<Output = _>>| {
-            let mut read = read;
-            poll_fn(|context| Poll::Ready(read.as_mut().poll(context).is_pending())).await
-        };
         let mut held = pin!(cache.get("k"));
         assert!(is_pending(held.as_mut()).await);
         assert_eq!(get(&cache, "k").await.as_deref(), Some("v"));
@@ -226,6 +279,116 @@ fn a_call_that_is_held_holds_nobody_up() {
         let loaded = cache.load("l", async { Ok::<_, String>("v".to_owned()) });
         assert_eq!(loaded.await.unwrap(), "v");
         assert_eq!(held.await.unwrap().as_deref(), Some("v"));
+    });
+}
+
+#[test]
+fn many_reads_are_in_the_order_of_their_keys() {
+    with_server(async |server| {
+        let (cache, mut other) = (texts(server.port, |it| it), server.raw());
+        cache.insert("a", "1".to_owned()).await.unwrap();
+        cache.insert("b", "2".to_owned()).await.unwrap();
+        let keys = ["b", "none", "a", "b", "none", "a"].map(str::to_owned);
+        let values = cache.get_many(&keys).await.unwrap();
+        let values: Vec<_> = values.iter().map(|value| value.as_deref()).collect();
+        assert_eq!(values, [Some("2"), None, Some("1"), Some("2"), None, Some("1")]);
+        assert_eq!(cache.get_many(&[]).await.unwrap(), [None::<String>; 0]);
+        other.set::<_, _, ()>("t:bad", "hello").unwrap();
+        let keys = ["a", "bad"].map(str::to_owned);
+        let failed = cache.get_many(&keys).await;
+        assert!(matches!(failed, Err(cortado_redis::Error::Foreign)), "{failed:?}");
+    });
+}
+
+static ENCODED: AtomicU32 = AtomicU32::new(0);
+static DECODED: AtomicU32 = AtomicU32::new(0);
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct CountedKey(u32);
+
+impl RedisKey for CountedKey {
+    fn encode(&self, out: &mut Vec<u8>) {
+        ENCODED.fetch_add(1, SeqCst);
+        self.0.encode(out);
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        u32::decode(bytes).map(Self)
+    }
+}
+
+#[derive(Clone, serde::Serialize)]
+struct CountedValue(u32);
+
+impl<'de> serde::Deserialize<'de> for CountedValue {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        DECODED.fetch_add(1, SeqCst);
+        u32::deserialize(deserializer).map(Self)
+    }
+}
+
+/// A value is decoded when it comes; a hit decodes and encodes nothing.
+#[test]
+fn hits_decode_and_encode_nothing() {
+    with_server(async |server| {
+        let cache: TieredCache<CountedKey, CountedValue> =
+            TieredCache::builder(at(server.port), "t").build_with_codec(Json);
+        let key = CountedKey(7);
+        cache.insert(&key, CountedValue(7)).await.unwrap();
+        let text: Vec<u8> = server.raw().get("t:7").unwrap();
+        assert!(text.ends_with(b"7"), "as JSON, under a key as text");
+        until("kept", async || {
+            cache.get(&key).await.unwrap();
+            cache.local().get(&key).is_some()
+        })
+        .await;
+        let (encoded, decoded) = (ENCODED.load(SeqCst), DECODED.load(SeqCst));
+        assert!(decoded <= 3, "{decoded} for the reads until it was kept");
+        for _ in 0..100 {
+            assert_eq!(cache.get(&key).await.unwrap().map(|it| it.0), Some(7));
+            let load = cache.load(&key, async { Ok::<CountedValue, ()>(CountedValue(0)) });
+            assert_eq!(load.await.unwrap().0, 7);
+        }
+        assert_eq!((ENCODED.load(SeqCst), DECODED.load(SeqCst)), (encoded, decoded));
+    });
+}
+
+#[test]
+fn settings_of_the_local_level() {
+    with_server(async |server| {
+        let with =
+            |set: fn(Builder<String, String>) -> Builder<String, String>| texts(server.port, set);
+        // A life of its own for copies.
+        let cache = with(|it| it.local_ttl(ms(100)));
+        cache.insert("k", "v".to_owned()).await.unwrap();
+        kept(&cache, "k", "v").await;
+        assert!(last_seen(&cache, "k", "v", ms(300)).await <= ms(100));
+        assert_eq!(get(&cache, "k").await.as_deref(), Some("v"), "the original lives on");
+        // Weights.
+        let cache = with(|it| {
+            it.max_capacity(10).weigher(|_, value| value.map_or(1, |it| it.len() as u32))
+        });
+        for key in 0..20 {
+            cache.insert(&key.to_string(), "four".to_owned()).await.unwrap();
+            get(&cache, &key.to_string()).await;
+        }
+        until("evicted", async || {
+            get(&cache, "19").await;
+            cache.local().entry_count() <= 2
+        })
+        .await;
+        // All copies at once.
+        let cache = with(|it| it);
+        kept(&cache, "k", "v").await;
+        cache.local().invalidate_all();
+        assert_eq!((cache.local().get("k"), cache.local().entry_count()), (None, 0));
+        // "The origin has none" is not kept.
+        let cache = with(|it| it.negative_ttl(ms(0)));
+        for loads in 1..=3 {
+            let none = cache.optionally_load("none", async { Ok::<_, String>(None) }).await;
+            assert_eq!((none.unwrap(), cache.stats().loads), (None, loads));
+        }
+        assert!(!server.raw().exists::<_, bool>("t:none").unwrap());
     });
 }
 

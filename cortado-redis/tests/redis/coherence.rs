@@ -4,11 +4,65 @@ use crate::support::*;
 use cortado_redis::{Coherence, Error, LinkState};
 use std::time::Instant;
 
+/// From an acknowledged write to the last old read of a process that has a copy.
+#[test]
+fn changes_settle_within_a_second() {
+    with_server(async |server| {
+        for coherence in [Coherence::PerKey, Coherence::Prefix] {
+            let of = || texts(server.port, |it| it.coherence(coherence));
+            let (writer, reader) = (of(), of());
+            let mut longest = ms(0);
+            for round in 0..50 {
+                let (old, new) = (round.to_string(), (round + 1).to_string());
+                writer.insert("k", old.clone()).await.unwrap();
+                until("told", async || get(&reader, "k").await.as_ref() == Some(&old)).await;
+                kept(&reader, "k", &old).await;
+                writer.insert("k", new.clone()).await.unwrap();
+                let written = Instant::now();
+                loop {
+                    let asked = written.elapsed();
+                    if get(&reader, "k").await.as_ref() == Some(&new) {
+                        break;
+                    }
+                    longest = longest.max(asked);
+                    tokio::task::yield_now().await;
+                }
+            }
+            assert!(longest <= ms(1_000), "{coherence:?}: {longest:?}");
+        }
+    });
+}
+
+/// All of what the server tells at once is heard.
+#[test]
+fn a_burst_of_changes_is_heard_to_its_end() {
+    with_server(async |server| {
+        let cache = texts(server.port, |it| it.max_capacity(10_000));
+        let keys: Vec<String> = (0..3_000).map(|key| key.to_string()).collect();
+        for key in &keys {
+            cache.insert(key, "old".to_owned()).await.unwrap();
+        }
+        until("all kept", async || {
+            cache.get_many(&keys).await.unwrap();
+            keys.iter().all(|key| cache.local().get(key).is_some())
+        })
+        .await;
+        let pushed = cache.stats().pushed_keys;
+        let mut burst = redis::pipe();
+        keys.iter().for_each(|key| _ = burst.cmd("DEL").arg(format!("t:{key}")).ignore());
+        burst.exec(&mut server.raw()).unwrap();
+        let deleted = Instant::now();
+        until("all gone", async || keys.iter().all(|key| cache.local().get(key).is_none())).await;
+        assert!(deleted.elapsed() <= ms(1_000), "{:?}", deleted.elapsed());
+        until("all told", async || cache.stats().pushed_keys - pushed == 3_000).await;
+        assert_eq!(cache.stats().losses, 0);
+    });
+}
+
 #[test]
 fn by_prefix() {
     with_server(async |server| {
-        let by_prefix =
-            |it: cortado_redis::Builder<String, String>| it.coherence(Coherence::Prefix);
+        let by_prefix = |it: TextsBuilder| it.coherence(Coherence::Prefix);
         let (one, two) = (texts(server.port, by_prefix), texts(server.port, by_prefix));
         for round in 0..30 {
             one.insert("k", round.to_string()).await.unwrap();
@@ -34,8 +88,7 @@ fn by_prefix() {
 #[test]
 fn by_prefix_loads_of_many_are_one() {
     with_server(async |server| {
-        let by_prefix =
-            |it: cortado_redis::Builder<String, String>| it.coherence(Coherence::Prefix);
+        let by_prefix = |it: TextsBuilder| it.coherence(Coherence::Prefix);
         let caches: Vec<_> = (0..3).map(|_| texts(server.port, by_prefix)).collect();
         for round in 0..20 {
             let key = round.to_string();
@@ -57,8 +110,7 @@ fn by_prefix_loads_of_many_are_one() {
 #[test]
 fn by_time() {
     with_server(async |server| {
-        let by_time =
-            |it: cortado_redis::Builder<String, String>| it.coherence(Coherence::Ttl(ms(300)));
+        let by_time = |it: TextsBuilder| it.coherence(Coherence::Ttl(ms(300)));
         let (one, two) = (texts(server.port, by_time), texts(server.port, by_time));
         one.insert("k", "old".to_owned()).await.unwrap();
         assert_eq!(get(&two, "k").await.as_deref(), Some("old"));
@@ -75,6 +127,20 @@ fn by_time() {
         .await;
         assert!(last <= ms(300), "{last:?}");
         assert_eq!(two.stats().pushes, 0);
+    });
+}
+
+/// Nothing that was read is worse for the outage.
+#[test]
+fn by_time_copies_are_used_in_an_outage() {
+    with_server(async |mut server| {
+        let cache = texts(server.port, |it| it.coherence(Coherence::Ttl(ms(1_000))));
+        cache.insert("k", "v".to_owned()).await.unwrap();
+        assert_eq!(get(&cache, "k").await.as_deref(), Some("v"));
+        server.kill();
+        let last = last_seen(&cache, "k", "v", ms(1_300)).await;
+        assert!((ms(800)..=ms(1_000)).contains(&last), "{last:?}");
+        assert!(matches!(cache.get("k").await, Err(Error::Unavailable(_))));
     });
 }
 
@@ -127,8 +193,7 @@ fn by_time_a_load_is_seen_by_its_process() {
 #[test]
 fn by_time_a_load_is_found_by_looking() {
     with_server(async |server| {
-        let by_time =
-            |it: cortado_redis::Builder<String, String>| it.coherence(Coherence::Ttl(ms(300)));
+        let by_time = |it: TextsBuilder| it.coherence(Coherence::Ttl(ms(300)));
         let (one, two) = (texts(server.port, by_time), texts(server.port, by_time));
         let loading = tokio::spawn(async move {
             let loader = async {

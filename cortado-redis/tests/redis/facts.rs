@@ -36,6 +36,12 @@ fn replies_and_pushes_are_in_order() {
         tracks.ask("GET a");
         tracks.send(&["SET a own", "GET a", "PING"]);
         assert_eq!(tracks.rest(), ["+OK".into(), invalidates("a"), "own".into(), "+PONG".into()]);
+        // Within a transaction: after the replies of all of it.
+        tracks.send(&["MULTI", "SET a own", "GET a", "EXEC"]);
+        let frames = tracks.rest();
+        let executed = frames.iter().position(|frame| frame == "[+OK, own]");
+        let told = frames.iter().position(|frame| *frame == invalidates("a"));
+        assert!(executed.is_some() && told.is_some(), "{frames:?}");
     });
 }
 
@@ -60,9 +66,11 @@ fn without_echo_an_own_write_ends_the_tracking() {
 #[test]
 fn reads_in_scripts_track() {
     facts("", |_, tracks, other| {
-        assert_eq!(tracks.ask("EVAL return_redis.call('GET',KEYS[1]) 1 a"), "nil");
-        other.ask("SET a 1");
-        assert_eq!(tracks.rest(), [invalidates("a")]);
+        for command in ["EVAL", "EVAL~RO"] {
+            tracks.ask(&format!("{command} return_redis.call('GET',KEYS[1]) 1 a"));
+            other.ask("SET a 1");
+            assert_eq!(tracks.rest(), [invalidates("a")], "{command}");
+        }
     });
 }
 
@@ -98,9 +106,12 @@ fn flushes_are_told_to_all() {
 #[test]
 fn swapped_databases_are_not_told() {
     facts("", |_, tracks, other| {
-        tracks.ask("GET a");
+        other.send(&["SET a old", "SELECT 1", "SET a new"]);
+        other.rest();
+        assert_eq!(tracks.ask("GET a"), "old");
         assert_eq!(other.ask("SWAPDB 0 1"), "+OK");
         assert!(tracks.rest().is_empty());
+        assert_eq!(tracks.ask("GET a"), "new");
     });
 }
 
@@ -145,14 +156,32 @@ fn an_expired_key_is_told_when_the_server_finds_it() {
         std::thread::sleep(Duration::from_millis(60));
         assert!(tracks.rest().is_empty());
         tracks.send(&["GET e"]);
-        let mut frames = tracks.rest();
-        frames.sort();
-        assert_eq!(frames, ["nil".to_owned(), invalidates("e")]);
+        assert_eq!(tracks.rest(), ["nil".to_owned(), invalidates("e")], "after the reply");
         other.ask("DEBUG SET-ACTIVE-EXPIRE 1");
         other.ask("SET e 1 PX 500");
         tracks.rest();
         assert_eq!(tracks.ask("GET e"), "1");
         assert_eq!(tracks.next(), invalidates("e"), "in a small database, by itself");
+    });
+}
+
+/// Its cycle looks at some keys at a time.
+#[test]
+fn an_expired_key_among_many_is_told_late() {
+    facts("", |_, tracks, other| {
+        for thousand in 0..100 {
+            let sets: Vec<String> =
+                (0..1_000).map(|key| format!("SET o{thousand}x{key} 1 PX 600000")).collect();
+            other.send(&sets.iter().map(String::as_str).collect::<Vec<_>>());
+            (0..1_000).for_each(|_| assert_eq!(other.next(), "+OK"));
+        }
+        for key in 0..20 {
+            other.ask(&format!("SET e{key} 1 PX 100"));
+            tracks.ask(&format!("GET e{key}"));
+        }
+        std::thread::sleep(Duration::from_millis(1_000));
+        let told = tracks.rest().iter().filter(|frame| frame.starts_with("push")).count();
+        assert!(told < 20, "all are told");
     });
 }
 
@@ -254,6 +283,10 @@ fn by_prefix_all_changes_are_told_and_scripts_echo() {
         assert!(tracks.rest().is_empty());
         tracks.send(&["EVAL return_redis.call('SET',KEYS[1],'own') 1 p:1"]);
         assert!(tracks.rest().contains(&invalidates("p:1")), "a script's write is nobody's own");
+        // As this crate asks for it, one's own writes are told.
+        let mut echoes = Resp::tracking(server.port, "BCAST PREFIX e:");
+        echoes.send(&["SET e:1 own"]);
+        assert!(echoes.rest().contains(&invalidates("e:1")));
         let mut overlaps = Resp::tracking(server.port, "BCAST PREFIX p:");
         assert!(overlaps.ask("CLIENT TRACKING ON BCAST PREFIX p:a").starts_with("-ERR"));
     });
@@ -300,7 +333,16 @@ fn what_is_tracked_takes_memory() {
         }
         let first = (memory(other) - before) / 20_000;
         assert!((60..=200).contains(&first), "{first} bytes a key");
-        drop(Resp::connect(server.port));
+        let mut second = Resp::tracking(server.port, "");
+        let before = memory(other);
+        for key in 0..20_000 {
+            second.send(&[&format!("GET key:{key}")]);
+            if key % 100 == 99 {
+                (0..100).for_each(|_| _ = second.next());
+            }
+        }
+        let further = (memory(other) - before) / 20_000;
+        assert!((40..=110).contains(&further), "{further} bytes a key for a further client");
     });
 }
 

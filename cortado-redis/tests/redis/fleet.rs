@@ -26,13 +26,16 @@ fn hear() -> Option<String> {
 
 const LEASE: Duration = Duration::from_millis(1_000);
 
-/// A process of the stampede: for each line a key, which 1,000 tasks want at once.
+/// A process of the stampede: for each line, a key and how many milliseconds its load takes, 1,000
+/// tasks want the key at once.
 fn stampede_child(port: u16) {
     let runtime = runtime();
     let cache = texts(port, |it| it.lease(LEASE));
     runtime.block_on(cache.ready()).unwrap();
     tell("ready");
-    while let Some(key) = hear() {
+    while let Some(line) = hear() {
+        let (key, takes) = line.split_once(' ').unwrap();
+        let (key, takes) = (key.to_owned(), Duration::from_millis(takes.parse().unwrap()));
         let loads = Arc::new(AtomicU64::new(0));
         runtime.block_on(async {
             let tasks = (0..1_000).map(|_| {
@@ -41,7 +44,7 @@ fn stampede_child(port: u16) {
                     let loader = async move {
                         loads.fetch_add(1, Ordering::Relaxed);
                         tell("loading");
-                        sleep(Duration::from_millis(100)).await;
+                        sleep(takes).await;
                         Ok::<_, String>("v".to_owned())
                     };
                     assert_eq!(cache.load(&key, loader).await.unwrap(), "v");
@@ -78,22 +81,25 @@ fn one_load_of_four_processes_with_a_thousand_tasks_each() {
     };
     let mut children: Vec<Child> = (0..4).map(|_| start()).collect();
     for round in 0..10 {
-        children.iter_mut().for_each(|child| child.say(&format!("k{round}")));
+        children.iter_mut().for_each(|child| child.say(&format!("k{round} 100")));
         let loads: u64 = children.iter_mut().map(loaded).sum();
         assert_eq!(loads, 1, "in round {round}");
     }
-    // The holder dies.
-    children[0].say("killed");
+    // The holder dies while the others wait.
+    children[0].say("killed 60000");
     assert_eq!(children[0].line(), "loading");
+    children[1..].iter_mut().for_each(|child| child.say("killed 100"));
+    std::thread::sleep(LEASE * 2);
     children[0].kill();
-    let begun = Instant::now();
-    children[1..].iter_mut().for_each(|child| child.say("killed"));
+    let killed = Instant::now();
     let loads: u64 = children[1..].iter_mut().map(loaded).sum();
     assert_eq!(loads, 1, "two with the dead one's");
-    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert!(killed.elapsed() < LEASE * 4, "{:?}", killed.elapsed());
 }
 
 const KEYS: u64 = 4;
+/// Each of three readers reads at least so often.
+const READS: u64 = 170_000;
 
 /// A process of the hammer: reads until it is told to end. A value is a version; of each key they
 /// only grow, and "settled" are those that nothing has followed for a while.
@@ -104,9 +110,9 @@ fn hammer_child(port: u16, writes: bool) {
     runtime.block_on(async {
         cache.ready().await.unwrap();
         tell("ready");
-        let ended = Arc::new(AtomicU64::new(0));
+        let (ended, total) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let tasks = (0..8).map(|task: u64| {
-            let (cache, ended) = (cache.clone(), Arc::clone(&ended));
+            let (cache, ended, total) = (cache.clone(), Arc::clone(&ended), Arc::clone(&total));
             tokio::spawn(async move {
                 let (mut reads, mut last, mut backwards) = (0u64, HashMap::new(), 0u64);
                 while ended.load(Ordering::Relaxed) == 0 {
@@ -118,6 +124,9 @@ fn hammer_child(port: u16, writes: bool) {
                     backwards += u64::from(value < before);
                     reads += 1;
                     if reads.is_multiple_of(16) {
+                        if total.fetch_add(16, Ordering::Relaxed) + 16 == READS {
+                            tell("enough");
+                        }
                         tokio::task::yield_now().await;
                     }
                 }
@@ -181,7 +190,12 @@ fn no_settled_value_is_wrong_while_processes_die() {
     let begun = Instant::now();
     let long = std::env::var("CORTADO_REDIS_SECONDS").map_or(6, |seconds| seconds.parse().unwrap());
     let mut dying: Option<Child> = None;
-    while begun.elapsed() < Duration::from_secs(long) {
+    // The keys are changed for so long at the least, and until there were enough reads.
+    let enough = std::thread::spawn(move || {
+        readers.iter_mut().for_each(|reader| assert_eq!(reader.line(), "enough"));
+        readers
+    });
+    while begun.elapsed() < Duration::from_secs(long) || !enough.is_finished() {
         if version.is_multiple_of(20)
             && let Some(mut child) = dying.replace(start("dies"))
         {
@@ -203,6 +217,7 @@ fn no_settled_value_is_wrong_while_processes_die() {
     if let Some(mut child) = dying {
         child.kill();
     }
+    let mut readers = enough.join().unwrap();
     // A lease of a dead process's ends.
     std::thread::sleep(Duration::from_millis(1_000));
     let mut reads = 0;
@@ -219,5 +234,5 @@ fn no_settled_value_is_wrong_while_processes_die() {
         }
     }
     eprintln!("{reads} reads, {version} versions");
-    assert!(reads > 10_000, "{reads}");
+    assert!(reads >= 500_000, "{reads}");
 }

@@ -2,11 +2,9 @@
 
 use crate::support::*;
 use cortado_redis::{
-    Builder, Bytes, Codec, CodecError, Coherence, Error, LoadError, RedisKey, Server, TieredCache,
+    Bytes, Codec, CodecError, Coherence, Error, LoadError, RedisKey, Server, TieredCache,
 };
 use redis::Commands;
-
-type TextsBuilder = Builder<String, String>;
 
 #[test]
 fn other_things_under_a_key_are_errors_with_names() {
@@ -20,6 +18,17 @@ fn other_things_under_a_key_are_errors_with_names() {
         other.set::<_, _, ()>("t:codec", header('j') + "\"json\"").unwrap();
         other.set::<_, _, ()>("t:short", header('p') + "\u{7f}abc").unwrap();
         other.set::<_, _, ()>("t:long", header('p') + "\u{1}ab").unwrap();
+        // Names that begin as this crate's bytes do.
+        for name in ["Nina", "Lisa", "L1", "L100", "N1-x", "V1p", "Vera"] {
+            other.set::<_, _, ()>(format!("t:{name}"), name).unwrap();
+            assert!(matches!(cache.get(name).await.unwrap_err(), Error::Foreign), "{name}");
+            let load = cache.load(name, async { Ok::<_, String>("v".to_owned()) }).await;
+            assert!(matches!(load, Err(LoadError::Redis(Error::Foreign))), "{name}: {load:?}");
+            assert!(!cache.insert_if_absent(name, "v".to_owned()).await.unwrap(), "{name}");
+            assert!(!cache.expire(name, ms(1_000)).await.unwrap(), "{name}");
+            assert_eq!(other.get::<_, String>(format!("t:{name}")).unwrap(), name);
+            assert!(cache.remove(name).await.unwrap(), "{name}");
+        }
         let error = async |key: &str| cache.get(key).await.unwrap_err();
         assert!(matches!(error("list").await, Error::WrongType));
         assert!(matches!(error("foreign").await, Error::Foreign));

@@ -8,6 +8,7 @@ mod faults;
 mod fleet;
 mod input;
 mod loads;
+mod lost_writes;
 mod seen;
 mod stale;
 mod support;

@@ -71,9 +71,8 @@ fn a_stale_value_replaces_an_error_after_the_servers_word_too() {
 #[test]
 fn limits_end_waits_not_loads() {
     with_server(async |server| {
-        let limits = |it: cortado_redis::Builder<String, String>| {
-            it.stale_on_error(ms(60_000)).soft_limit(ms(50)).hard_limit(ms(60))
-        };
+        let limits =
+            |it: TextsBuilder| it.stale_on_error(ms(60_000)).soft_limit(ms(50)).hard_limit(ms(60));
         let cache = texts(server.port, limits);
         let slow = load(&cache, "k", "first", ms(200)).await;
         assert!(matches!(slow, Err(LoadError::TimedOut)), "{slow:?}");
@@ -89,9 +88,7 @@ fn limits_end_waits_not_loads() {
 #[test]
 fn one_process_refreshes_ahead() {
     with_server(async |server| {
-        let ahead = |it: cortado_redis::Builder<String, String>| {
-            it.time_to_live(ms(60_000)).refresh_ahead(ms(59_000))
-        };
+        let ahead = |it: TextsBuilder| it.time_to_live(ms(60_000)).refresh_ahead(ms(59_000));
         let (one, two) = (texts(server.port, ahead), texts(server.port, ahead));
         assert_eq!(load(&one, "k", "1", ms(0)).await.unwrap(), "1");
         assert_eq!(load(&two, "k", "other", ms(0)).await.unwrap(), "1");
@@ -122,12 +119,65 @@ fn one_process_refreshes_ahead() {
     });
 }
 
+/// The server has another value by now, and this process has not been told.
+#[test]
+fn a_refresh_asks_the_server_before_the_origin() {
+    with_server(async |server| {
+        let ahead = |it: TextsBuilder| it.time_to_live(ms(60_000)).refresh_ahead(ms(60_000));
+        let proxy = Proxy::to(server.port).await;
+        let (one, two) = (texts(proxy.port, ahead), texts(server.port, |it| it));
+        // The server has the script then.
+        one.insert("warm", "1".to_owned()).await.unwrap();
+        kept(&one, "warm", "1").await;
+        assert_eq!(load(&one, "warm", "2", ms(0)).await.unwrap(), "1");
+        until("refreshed", async || get(&one, "warm").await.as_deref() == Some("2")).await;
+        one.insert("k", "1".to_owned()).await.unwrap();
+        kept(&one, "k", "1").await;
+        let before = one.stats();
+        proxy.set(Mode::Hold);
+        two.insert("k", "2".to_owned()).await.unwrap();
+        assert_eq!(load(&one, "k", "3", ms(0)).await.unwrap(), "1");
+        // The claim is on its way.
+        sleep(ms(50)).await;
+        proxy.set(Mode::Pass);
+        until("told", async || get(&one, "k").await.as_deref() == Some("2")).await;
+        sleep(ms(50)).await;
+        let stats = one.stats();
+        assert!(stats.exchanges > before.exchanges + 1, "a claim and a read");
+        assert_eq!((stats.loads, stats.refreshes), (before.loads, before.refreshes));
+        assert_eq!(get(&two, "k").await.as_deref(), Some("2"));
+    });
+}
+
+/// While a loader has just failed, loads get the stale value, and reads what the server has.
+#[test]
+fn a_read_beside_a_failed_load_finds_nothing() {
+    with_server(async |server| {
+        let proxy = Proxy::to(server.port).await;
+        let cache = texts(proxy.port, |it| it.stale_on_error(ms(60_000)));
+        cache.insert("k", Loaded::with_ttl("old".to_owned(), ms(100))).await.unwrap();
+        kept(&cache, "k", "old").await;
+        sleep(ms(150)).await;
+        let failing = async || cache.load("k", async { Err::<String, _>("no answer") }).await;
+        assert_eq!(failing().await.unwrap(), "old");
+        for _ in 0..5 {
+            cache.local().invalidate("k");
+            proxy.set(Mode::Delay(ms(20)));
+            let both = async {
+                sleep(ms(5)).await;
+                get(&cache, "k").await
+            };
+            let (loaded, read) = tokio::join!(failing(), both);
+            assert_eq!((loaded.unwrap().as_str(), read), ("old", None));
+        }
+        assert_eq!(cache.stats().load_failures, 1);
+    });
+}
+
 #[test]
 fn a_refresh_takes_what_is_newer_and_never_overwrites_it() {
     with_server(async |server| {
-        let ahead = |it: cortado_redis::Builder<String, String>| {
-            it.time_to_live(ms(60_000)).refresh_ahead(ms(60_000))
-        };
+        let ahead = |it: TextsBuilder| it.time_to_live(ms(60_000)).refresh_ahead(ms(60_000));
         let (one, two) = (texts(server.port, ahead), texts(server.port, |it| it));
         one.insert("k", "1".to_owned()).await.unwrap();
         kept(&one, "k", "1").await;

@@ -11,7 +11,9 @@ pub use resp::Resp;
 pub use server::{RedisServer, free_port};
 
 use cortado_redis::{Builder, LoadError, Server, TieredCache};
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 pub type Texts = TieredCache<String, String>;
@@ -25,10 +27,7 @@ pub fn at(port: u16) -> Server {
 }
 
 /// A cache of texts, with the settings that a test adds.
-pub fn texts(
-    port: u16,
-    set: impl FnOnce(Builder<String, String>) -> Builder<String, String>,
-) -> Texts {
+pub fn texts(port: u16, set: impl FnOnce(TextsBuilder) -> TextsBuilder) -> Texts {
     set(TieredCache::builder(at(port), "t")).build()
 }
 
@@ -79,4 +78,57 @@ pub async fn load(cache: &Texts, key: &str, text: &str, takes: Duration) -> Outc
         Ok::<_, String>(text)
     };
     cache.load(key, loader).await
+}
+
+/// For so long after the call, looks for this local copy all the time. Returns when a look last
+/// began that found it; zero if none did.
+pub async fn last_seen(cache: &Texts, key: &str, text: &str, during: Duration) -> Duration {
+    let (begun, mut last) = (Instant::now(), ms(0));
+    while begun.elapsed() < during {
+        let asked = begun.elapsed();
+        if cache.local().get(key).as_deref() == Some(text) {
+            last = asked;
+        }
+        tokio::time::sleep(ms(1)).await;
+    }
+    last
+}
+
+/// What the first read returns that is no error.
+pub async fn first_read(cache: &Texts, key: &str) -> Option<String> {
+    let mut found = None;
+    until("a read that is no error", async || match cache.get(key).await {
+        Ok(value) => {
+            found = value;
+            true
+        }
+        Err(_) => false,
+    })
+    .await;
+    found
+}
+
+/// Polls once. Returns whether it is pending.
+pub async fn is_pending<T>(mut future: Pin<&mut (impl Future<Output = T> + ?Sized)>) -> bool {
+    poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_pending())).await
+}
+
+/// A cache through a proxy, with a copy of `k`.
+pub async fn through(
+    server: &RedisServer,
+    set: impl FnOnce(TextsBuilder) -> TextsBuilder,
+) -> (Proxy, Texts) {
+    let proxy = Proxy::to(server.port).await;
+    let cache = texts(proxy.port, |it| set(it.reply_within(ms(200))));
+    cache.insert("k", "old".to_owned()).await.unwrap();
+    kept(&cache, "k", "old").await;
+    (proxy, cache)
+}
+
+pub type TextsBuilder = Builder<String, String>;
+
+/// A write by another client, with this cache's format.
+pub async fn write(server: &RedisServer, text: &str) {
+    let other = texts(server.port, |it| it);
+    other.insert("k", text.to_owned()).await.unwrap();
 }

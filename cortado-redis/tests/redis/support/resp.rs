@@ -35,12 +35,15 @@ impl Resp {
         client
     }
 
-    /// Sends commands at once; words are separated by spaces, and `_` in them stands for one.
+    /// Sends commands at once; words are separated by spaces, and in them `_` stands for
+    /// one, and `~` for `_`.
     pub fn send(&mut self, commands: &[&str]) {
         let mut out = Vec::new();
         for command in commands {
-            let words: Vec<String> =
-                command.split_whitespace().map(|word| word.replace('_', " ")).collect();
+            let words: Vec<String> = command
+                .split_whitespace()
+                .map(|word| word.replace('_', " ").replace('~', "_"))
+                .collect();
             out.extend(format!("*{}\r\n", words.len()).bytes());
             for word in words {
                 out.extend(format!("${}\r\n{word}\r\n", word.len()).bytes());
