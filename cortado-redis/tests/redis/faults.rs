@@ -379,10 +379,10 @@ fn keys_that_expire_among_many_are_not_served() {
         let pushed = cache.stats().pushed_keys;
         while begun.elapsed() < ms(1_000) + written + ms(200) {
             let (asked, there) = (begun.elapsed(), there());
-            assert!(there == 0 || asked <= ms(1_000) + written, "{there} at {asked:?}");
+            assert!(there == 0 || asked <= ms(1_001) + written, "{there} at {asked:?}");
             sleep(ms(1)).await;
         }
-        // The server has found some of them at the most.
+        // The server, which counts whole milliseconds, has found some of them at the most.
         assert!(cache.stats().pushed_keys - pushed < 20);
     });
 }
