@@ -202,7 +202,7 @@ fn who_waits_is_woken() {
 fn a_call_that_is_dropped_before_its_loader_runs_leaves_no_lease() {
     with_server(async |server| {
         let proxy = Proxy::to(server.port).await;
-        let cache = texts(proxy.port, |it| it);
+        let cache = texts(proxy.port, |it| it.lease(ms(60_000)));
         // The server has the script then.
         load(&cache, "other", "v", ms(0)).await.unwrap();
         let loads = cache.stats().loads;
