@@ -84,10 +84,10 @@ pub struct Stats {
     pub pending_notifications: u64,
     /// Removed entries whose memory is not free yet: a view or a read may still see them, or the
     /// [`executor`](crate::Builder::executor) has not come to drop them. Those that only handles
-    /// keep are not counted. A number that only grows means that a view is kept, or that the
-    /// executor is stuck or gone. Counted also without
-    /// [`record_stats`](crate::Builder::record_stats), as are the other numbers of what waits or
-    /// is under way.
+    /// keep are not counted, nor those of which the listener is still to be notified. A number
+    /// that only grows means that a view is kept, or that the executor is stuck or gone.
+    /// Counted also without [`record_stats`](crate::Builder::record_stats), as are the other
+    /// numbers of what waits or is under way.
     pub pending_drops: u64,
     /// Removals of which nobody will ever be notified: because too many notifications waited (see
     /// [`Overflow::Discard`](crate::Overflow::Discard)), or because the
