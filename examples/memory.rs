@@ -75,7 +75,7 @@ fn main() -> ExitCode {
     let keys: Vec<u64> = pages.keys().take(1_000).collect();
     keys.iter().for_each(|&key| pages.insert(key, page(key)));
     pages.run_pending_tasks();
-    print("1,000 written over under a view", &pages);
+    print(&format!("{} written over under a view", keys.len()), &pages);
     drop(view);
     while pages.stats().pending_drops > 0 {
         pages.run_pending_tasks();

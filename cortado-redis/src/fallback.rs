@@ -42,12 +42,14 @@ where
         Self { values: (!at_most.is_zero()).then(build), at_most }
     }
 
-    /// Keeps a value, unless it is there already.
-    pub fn keep(&self, key: &K, slot: Slot<V>) {
-        let Some(values) = &self.values else { return };
-        if values.peek(key).is_none_or(|kept| kept.slot.stamp != slot.stamp) {
+    /// Keeps a value, unless it is there already. Returns whether it was not.
+    pub fn keep(&self, key: &K, slot: Slot<V>) -> bool {
+        let Some(values) = &self.values else { return false };
+        let is_new = values.peek(key).is_none_or(|kept| kept.slot.stamp != slot.stamp);
+        if is_new {
             values.insert_with_ttl(key.clone(), Kept { slot, again: 0 }, self.at_most);
         }
+        is_new
     }
 
     pub fn get(&self, key: &K) -> Option<Slot<V>> {

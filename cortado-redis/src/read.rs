@@ -99,7 +99,7 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
             };
             let read = self.local.load_if(&key, fetch, refused);
             match self.unless_held(&key, read).await {
-                Some(Ok(slot)) if joined.is_old(|| self.is_good_now(&slot)) => {}
+                Some(Ok(slot)) if joined.is_old(|| self.is_to_be_had(&slot)) => {}
                 Some(made) => {
                     return made.map(|slot| slot.value).map_err(|failed| (*failed).clone());
                 }
@@ -108,9 +108,20 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
         }
     }
 
-    /// Whether it is the server's value, and alive, at this moment.
-    pub fn is_good_now(&self, slot: &Slot<V>) -> bool {
-        slot.is_good(self.link.trusted(), self.now(), || self.now())
+    /// Whether a read at this moment may have it: it is the server's value, and alive; or nothing
+    /// can be trusted, and it is stale and allowed.
+    pub fn is_to_be_had(&self, slot: &Slot<V>) -> bool {
+        let (trusted, now) = (self.link.trusted(), self.now());
+        slot.is_good(trusted, now, || self.now())
+            || (trusted.generation == 0 || now >= trusted.until) && self.is_served_stale(slot)
+    }
+
+    /// Whether it may be served while the server is away.
+    fn is_served_stale(&self, slot: &Slot<V>) -> bool {
+        let Outage::ServeStale { at_most } = self.settings.outage else { return false };
+        let at_most = u64::try_from(at_most.as_nanos()).unwrap_or(u64::MAX);
+        let known = known_until(&self.link, slot).unwrap_or(0);
+        self.now() < known.saturating_add(at_most)
     }
 
     /// The outcome of a shared read; `None` if it takes longer than any exchange. Then the call
@@ -227,11 +238,7 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
         if !error.is_outage() {
             return Err(error);
         }
-        let old = old.filter(|old| answers(old)).filter(|old| {
-            let known = known_until(&self.link, old).unwrap_or(0);
-            self.now() < known.saturating_add(u64::try_from(at_most.as_nanos()).unwrap_or(u64::MAX))
-        });
-        let old = old.ok_or(error)?;
+        let old = old.filter(|old| answers(old) && self.is_served_stale(old)).ok_or(error)?;
         count(&self.counts.stale_served);
         // As it is: the next read tries the server again.
         let left = old.expires_in().unwrap_or(at_most);

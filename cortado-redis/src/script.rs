@@ -65,7 +65,7 @@ return {v, redis.call('PTTL', KEYS[1])}";
 const LEASE: &str = r"
 local v = redis.call('GET', KEYS[1])
 if v and #v > tonumber(ARGV[1]) then return {#v, -4} end
-if v and not (ARGV[4] == '1' and #v == 32 and string.sub(v, 1, 3) == 'N1-') then return {v, redis.call('PTTL', KEYS[1])} end
+if v and not (ARGV[4] == '1' and #v == 32 and string.find(v, '^N1%-[0-9a-f]+$')) then return {v, redis.call('PTTL', KEYS[1])} end
 redis.call('SET', KEYS[1], 'L1'..ARGV[2], 'PX', ARGV[3])
 return {false, -3}";
 
@@ -120,8 +120,8 @@ return 1";
 /// milliseconds.
 const WRITE_IF_ABSENT: &str = r"
 local v = redis.call('GET', KEYS[1])
-local none = v and #v == 32 and string.sub(v, 1, 3) == 'N1-'
-local lease = v and #v == 34 and string.sub(v, 1, 2) == 'L1'
+local none = v and #v == 32 and string.find(v, '^N1%-[0-9a-f]+$')
+local lease = v and #v == 34 and string.find(v, '^L1[0-9a-f]+$')
 if v and not none and not lease then return 0 end
 if ARGV[2] == '0' then redis.call('SET', KEYS[1], ARGV[1])
 else redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) end
@@ -133,8 +133,8 @@ local was = redis.call('TYPE', KEYS[1]).ok
 local v = was == 'string' and redis.call('GETRANGE', KEYS[1], 0, 34)
 redis.call('UNLINK', KEYS[1])
 if was == 'none' then return 0 end
-if v and #v == 32 and string.sub(v, 1, 3) == 'N1-' then return 0 end
-if v and #v == 34 and string.sub(v, 1, 2) == 'L1' then return 0 end
+if v and #v == 32 and string.find(v, '^N1%-[0-9a-f]+$') then return 0 end
+if v and #v == 34 and string.find(v, '^L1[0-9a-f]+$') then return 0 end
 return 1";
 
 /// Changes the life of a value: 1, or 0 if there is none. Arguments: milliseconds (0: for ever).

@@ -88,14 +88,18 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
             let read = self.local.load_if(key, read, refused);
             let Some(read) = self.unless_held(key, read).await else { continue };
             return match read {
-                Ok(slot) if joined.is_old(|| self.is_good_now(&slot)) => continue,
+                Ok(slot) if joined.is_old(|| self.is_to_be_had(&slot)) => continue,
                 Ok(slot) if slot.answers(optional) => Turn::Found(slot.value),
                 // A plain read that was joined has found nothing.
                 Ok(_) => continue,
                 Err(stop) => match (locked(&ours).take(), &*stop) {
                     (Some(lead), _) => Turn::Ours(lead),
                     (None, Stop::Wait(wait)) => Turn::Wait(wait.clone()),
-                    (None, Stop::Stale(slot)) => Turn::Found(slot.value.clone()),
+                    (None, Stop::Stale(slot)) if slot.answers(optional) => {
+                        Turn::Found(slot.value.clone())
+                    }
+                    // Good for loads that take "the origin has none", and joined.
+                    (None, Stop::Stale(_)) => continue,
                     (None, Stop::Failed(error)) => Turn::Failed(error.clone()),
                 },
             };
@@ -186,9 +190,10 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
             && let Some(old) = self.may_replace_an_error(old.clone(), true)
         {
             let stamp = old.stamp;
-            self.fallback.keep(key, old);
-            // This process may have removed the key meanwhile: a removal is never undone.
-            if self.local.sync().peek(key).is_none_or(|now| now.stamp != stamp) {
+            let is_here =
+                || self.local.sync().peek(key).is_some_and(|present| present.stamp == stamp);
+            // A write of this process drops the copy first: what it drops is not kept after it.
+            if is_here() && self.fallback.keep(key, old) && !is_here() {
                 self.fallback.forget(key);
             }
         }

@@ -84,11 +84,11 @@ async fn watch(link: &Weak<Link>, live: &Live, settings: &LinkSettings) {
     };
     let patience = PATIENCE.max(settings.reply_within * 2);
     let is_lost = || live.trouble.lost.load(Ordering::SeqCst);
-    // When the last round began in which an answer came.
-    let mut heard = Instant::now();
-    let mut is_silent = false;
+    // When the first look began that was not answered, of those since the last answer.
+    let mut unanswered = None;
     loop {
-        let trouble = is_silent || timeout(every, live.trouble.notify.notified()).await.is_ok();
+        let trouble =
+            unanswered.is_some() || timeout(every, live.trouble.notify.notified()).await.is_ok();
         if trouble && !is_lost() {
             // Exchanges that fail one after the other ask for one look at a time.
             sleep(LOOK_PAUSE).await;
@@ -98,16 +98,23 @@ async fn watch(link: &Weak<Link>, live: &Live, settings: &LinkSettings) {
         }
         let Some(this) = link.upgrade() else { return };
         let sent = Instant::now();
-        match this.check_role(live).await {
-            Ok(()) => this.proof(live, sent),
+        let is_answered = match this.check_role(live).await {
+            Ok(()) => {
+                this.proof(live, sent);
+                true
+            }
             // Trust ends by itself. A late answer brings it back: all changes are told before it.
-            Err(Error::TimedOut) => {}
+            Err(Error::TimedOut) => false,
             Err(_) => return,
-        }
-        is_silent = !live.answered.swap(false, Ordering::Relaxed);
-        if !is_silent {
-            heard = sent;
-        } else if heard.elapsed() >= patience {
+        };
+        let others = live.answered.swap(false, Ordering::Relaxed);
+        unanswered = match unanswered {
+            _ if is_answered => None,
+            // Answers that came since the last look may be older than this one.
+            Some(first) if !others => Some(first),
+            _ => Some(sent),
+        };
+        if unanswered.is_some_and(|first: Instant| first.elapsed() >= patience) {
             return;
         }
     }

@@ -19,7 +19,17 @@ fn other_things_under_a_key_are_errors_with_names() {
         other.set::<_, _, ()>("t:short", header('p') + "\u{7f}abc").unwrap();
         other.set::<_, _, ()>("t:long", header('p') + "\u{1}ab").unwrap();
         // Names that begin as this crate's bytes do.
-        for name in ["Nina", "Lisa", "L1", "L100", "N1-x", "V1p", "Vera"] {
+        for name in [
+            "Nina",
+            "Lisa",
+            "L1",
+            "L100",
+            "N1-x",
+            "V1p",
+            "Vera",
+            "L1D41D8CD98F00B204E9800998ECF8427E",
+            "N1-D41D8CD98F00B204E9800998ECF84",
+        ] {
             other.set::<_, _, ()>(format!("t:{name}"), name).unwrap();
             assert!(matches!(cache.get(name).await.unwrap_err(), Error::Foreign), "{name}");
             let load = cache.load(name, async { Ok::<_, String>("v".to_owned()) }).await;

@@ -183,6 +183,42 @@ fn a_read_beside_a_failed_load_finds_nothing() {
     });
 }
 
+/// "The origin has none" may replace an error of a load that takes that, and of no other one.
+#[test]
+fn a_stale_none_is_no_value() {
+    with_server(async |server| {
+        let proxy = Proxy::to(server.port).await;
+        let cache = texts(proxy.port, |it| it.stale_on_error(ms(60_000)).negative_ttl(ms(100)));
+        let none = async |key: &str, outcome: Result<Option<Loaded<String>>, String>| {
+            let loaded = cache.optionally_load(key, async { outcome }).await;
+            assert!(loaded.unwrap().is_none_or(|text| text == "v"));
+        };
+        let failed = || Err("no answer".to_owned());
+        let keys: Vec<String> = (0..20).map(|key| key.to_string()).collect();
+        for key in &keys {
+            none(key, Ok(None)).await;
+            until("kept", async || {
+                none(key, Ok(None)).await;
+                cache.local().entry_count() > key.parse().unwrap()
+            })
+            .await;
+        }
+        sleep(ms(150)).await;
+        proxy.set(Mode::Delay(ms(5)));
+        for key in &keys {
+            // This one fails; the next ones join, and the load with them.
+            none(key, failed()).await;
+            let load = async {
+                sleep(ms(1)).await;
+                load(&cache, key, "v", ms(0)).await.unwrap()
+            };
+            let (_, loaded) = tokio::join!(none(key, failed()), load);
+            assert_eq!(loaded, "v");
+        }
+        assert!(cache.stats().stale_served >= 30);
+    });
+}
+
 #[test]
 fn a_refresh_takes_what_is_newer_and_never_overwrites_it() {
     with_server(async |server| {
