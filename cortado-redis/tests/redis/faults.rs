@@ -291,6 +291,23 @@ fn a_read_that_is_held_gives_nobody_what_it_read_long_ago() {
     });
 }
 
+/// Where the bound is long, the server is looked at seldom. One look into a short stall ends
+/// nothing.
+#[test]
+fn a_look_that_is_not_answered_costs_no_copies() {
+    with_server(async |server| {
+        let (proxy, cache) = through(&server, |it| it.staleness_bound(ms(8_000))).await;
+        proxy.set(Mode::Silent);
+        // Within this time there is a look, and its time is over.
+        sleep(ms(2_300)).await;
+        proxy.set(Mode::Pass);
+        assert_eq!(cache.local().get("k").as_deref(), Some("old"));
+        write(&server, "new").await;
+        until("told", async || get(&cache, "k").await.as_deref() == Some("new")).await;
+        assert_eq!((cache.stats().connects, cache.stats().losses), (1, 0));
+    });
+}
+
 #[test]
 fn a_reconnection_ends_waits() {
     with_server(async |server| {
