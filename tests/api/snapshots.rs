@@ -136,6 +136,24 @@ fn portions_have_the_order_of_the_snapshot() {
     assert!(hot >= 90, "{hot} of the 100 keys that were read are among the first 100");
 }
 
+/// By recency, what was read last comes first.
+#[test]
+fn portions_of_the_other_policies_begin_with_what_was_read() {
+    for policy in [EvictionPolicy::lru(), EvictionPolicy::segmented_lru()] {
+        let builder = Cache::builder().max_capacity(1_000).eviction_policy(policy.clone());
+        let cache: Audited<u32, String> = audited(builder.build());
+        (0..1_000).for_each(|key| cache.insert(key, String::new()));
+        cache.run_pending_tasks();
+        (500..600).for_each(|key| drop(cache.get(&key)));
+        cache.run_pending_tasks();
+        let mut snapshot = Snapshot::read(saved(&cache).as_slice()).unwrap();
+        let restored: Audited<u32, String> = audited(Cache::new(1_000));
+        assert_eq!(restored.restore(&mut snapshot, 100), 100);
+        let read = (500..600).filter(|key| restored.contains_key(key)).count();
+        assert_eq!(read, 100, "{policy:?}");
+    }
+}
+
 #[test]
 fn a_full_cache_takes_no_more() {
     let bytes = saved(&filled(1_000));
