@@ -39,9 +39,9 @@ pub(crate) struct Original<V> {
 pub(crate) type Reading<'i, V> =
     Pin<Box<dyn Future<Output = Result<Option<V>, Error>> + Send + 'i>>;
 
-/// What a call knows of the shared reads that it has waited for. The first may have begun long
-/// before it, with a call that is polled no more, and what it has read may be older than a copy may
-/// be. A second one has begun after the call.
+/// Whether a call has waited for another call's read. The first such read may have begun long
+/// before the call, and its outcome may be too old for a copy. A second one has begun after the
+/// call.
 #[derive(Default)]
 pub(crate) struct Joined {
     asks: AtomicBool,
@@ -99,7 +99,7 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
             };
             let read = self.local.load_if(&key, fetch, refused);
             match self.unless_held(&key, read).await {
-                Some(Ok(slot)) if joined.is_old(|| self.is_to_be_had(&slot)) => {}
+                Some(Ok(slot)) if joined.is_old(|| self.may_be_returned(&slot)) => {}
                 Some(made) => {
                     return made.map(|slot| slot.value).map_err(|failed| (*failed).clone());
                 }
@@ -108,9 +108,9 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
         }
     }
 
-    /// Whether a read at this moment may have it: it is the server's value, and alive; or nothing
-    /// can be trusted, and it is stale and allowed.
-    pub fn is_to_be_had(&self, slot: &Slot<V>) -> bool {
+    /// Whether a read that begins now may return it: it is the server's value, and alive; or no
+    /// copy is trusted, and stale ones are allowed.
+    pub fn may_be_returned(&self, slot: &Slot<V>) -> bool {
         let (trusted, now) = (self.link.trusted(), self.now());
         slot.is_good(trusted, now, || self.now())
             || (trusted.generation == 0 || now >= trusted.until) && self.is_served_stale(slot)

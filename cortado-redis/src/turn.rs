@@ -88,7 +88,7 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
             let read = self.local.load_if(key, read, refused);
             let Some(read) = self.unless_held(key, read).await else { continue };
             return match read {
-                Ok(slot) if joined.is_old(|| self.is_to_be_had(&slot)) => continue,
+                Ok(slot) if joined.is_old(|| self.may_be_returned(&slot)) => continue,
                 Ok(slot) if slot.answers(optional) => Turn::Found(slot.value),
                 // A plain read that was joined has found nothing.
                 Ok(_) => continue,
@@ -114,7 +114,7 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
         old: Option<Entry<K, Slot<V>>>,
         ours: &Mutex<Option<Lead<V, E>>>,
     ) -> Result<Loaded<Slot<V>>, Stop<V, E>> {
-        let registered = self.wakes.register(key);
+        let wake = self.wakes.register(key);
         let fail = |error: Error| Stop::Failed(LoadError::Redis(error));
         if let Some(old) = &old {
             self.keep_for_errors(key, old);
@@ -134,9 +134,7 @@ impl<K: RedisKey, V: Clone + Send + Sync + 'static> Inner<K, V> {
         }
         match self.fetch_or_lease(key, optional).await {
             Ok(Leased::Found(Fetched::Original(original))) => Ok(self.copy(original)),
-            Ok(Leased::Found(Fetched::Lease(left))) => {
-                Err(Stop::Wait(Wait::Lease(registered.wake(), left)))
-            }
+            Ok(Leased::Found(Fetched::Lease(left))) => Err(Stop::Wait(Wait::Lease(wake, left))),
             Ok(Leased::Found(Fetched::Absent)) => unreachable!("a lease was taken"),
             Ok(Leased::Ours(lease)) => {
                 let (outcome, joined) = watch::channel(None);

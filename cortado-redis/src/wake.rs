@@ -47,19 +47,17 @@ impl<K: Hash + Eq + Clone> Wakes<K> {
 
     /// What the next word about the key fires. Registered before the key is read, so that no word
     /// is missed.
-    pub fn register(&self, key: &K) -> Registered<'_, K> {
+    pub fn register(&self, key: &K) -> Arc<Wake> {
         let mut waiting = locked(&self.0);
         if waiting.by_key.len() >= waiting.sweep_at {
             waiting.by_key.retain(|_, wake| wake.strong_count() > 0);
             waiting.sweep_at = SWEEP_AT.max(2 * waiting.by_key.len());
         }
-        let wake = waiting.by_key.get(key).and_then(Weak::upgrade).unwrap_or_else(|| {
+        waiting.by_key.get(key).and_then(Weak::upgrade).unwrap_or_else(|| {
             let wake = Arc::<Wake>::default();
             waiting.by_key.insert(key.clone(), Arc::downgrade(&wake));
             wake
-        });
-        drop(waiting);
-        Registered { wakes: self, key: key.clone(), wake: Some(wake) }
+        })
     }
 
     pub fn fire(&self, key: &K) {
@@ -72,31 +70,5 @@ impl<K: Hash + Eq + Clone> Wakes<K> {
     pub fn fire_all(&self) {
         let all = std::mem::take(&mut locked(&self.0).by_key);
         all.into_values().filter_map(|wake| wake.upgrade()).for_each(|wake| wake.fire());
-    }
-}
-
-/// Leaves nothing behind when nobody waits.
-pub struct Registered<'w, K: Hash + Eq + Clone> {
-    wakes: &'w Wakes<K>,
-    key: K,
-    wake: Option<Arc<Wake>>,
-}
-
-impl<K: Hash + Eq + Clone> Registered<'_, K> {
-    pub fn wake(&self) -> Arc<Wake> {
-        Arc::clone(self.wake.as_ref().expect("it is there until the drop"))
-    }
-}
-
-impl<K: Hash + Eq + Clone> Drop for Registered<'_, K> {
-    fn drop(&mut self) {
-        let mine = self.wake.take().map(|wake| Arc::downgrade(&wake));
-        let mut waiting = locked(&self.wakes.0);
-        let is_idle = |wake: &Weak<Wake>| {
-            wake.strong_count() == 0 && mine.as_ref().is_some_and(|mine| mine.ptr_eq(wake))
-        };
-        if waiting.by_key.get(&self.key).is_some_and(is_idle) {
-            waiting.by_key.remove(&self.key);
-        }
     }
 }

@@ -84,7 +84,7 @@ async fn watch(link: &Weak<Link>, live: &Live, settings: &LinkSettings) {
     };
     let patience = PATIENCE.max(settings.reply_within * 2);
     let is_lost = || live.trouble.lost.load(Ordering::SeqCst);
-    // When the first look began that was not answered, of those since the last answer.
+    // When the first look without an answer began; none after an answer.
     let mut unanswered = None;
     loop {
         let trouble =
@@ -108,12 +108,8 @@ async fn watch(link: &Weak<Link>, live: &Live, settings: &LinkSettings) {
             Err(_) => return,
         };
         let others = live.answered.swap(false, Ordering::Relaxed);
-        unanswered = match unanswered {
-            _ if is_answered => None,
-            // Answers that came since the last look may be older than this one.
-            Some(first) if !others => Some(first),
-            _ => Some(sent),
-        };
+        // What else was answered since the last look may be older than this one.
+        unanswered = (!is_answered).then(|| unanswered.filter(|_| !others).unwrap_or(sent));
         if unanswered.is_some_and(|first: Instant| first.elapsed() >= patience) {
             return;
         }

@@ -324,24 +324,19 @@ fn what_is_tracked_takes_memory() {
             let used = info.lines().find_map(|line| line.strip_prefix("used_memory:")).unwrap();
             used.trim().parse::<i64>().unwrap()
         };
-        let before = memory(other);
-        for key in 0..20_000 {
-            tracks.send(&[&format!("GET key:{key}")]);
-            if key % 100 == 99 {
-                (0..100).for_each(|_| _ = tracks.next());
+        let mut bytes_a_key = |reader: &mut Resp| {
+            let before = memory(other);
+            for key in 0..20_000 {
+                reader.send(&[&format!("GET key:{key}")]);
+                if key % 100 == 99 {
+                    (0..100).for_each(|_| _ = reader.next());
+                }
             }
-        }
-        let first = (memory(other) - before) / 20_000;
+            (memory(other) - before) / 20_000
+        };
+        let first = bytes_a_key(tracks);
         assert!((60..=200).contains(&first), "{first} bytes a key");
-        let mut second = Resp::tracking(server.port, "");
-        let before = memory(other);
-        for key in 0..20_000 {
-            second.send(&[&format!("GET key:{key}")]);
-            if key % 100 == 99 {
-                (0..100).for_each(|_| _ = second.next());
-            }
-        }
-        let further = (memory(other) - before) / 20_000;
+        let further = bytes_a_key(&mut Resp::tracking(server.port, ""));
         assert!((40..=110).contains(&further), "{further} bytes a key for a further client");
     });
 }
